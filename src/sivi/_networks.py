@@ -1,0 +1,107 @@
+"""The multilayer perceptron that families and critics are made of."""
+
+from collections.abc import Sequence
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from ._errors import check_count
+from ._types import Activation, default_float, describe
+
+#: Activations that are known by name, and so can be stored in a fit file.
+ACTIVATIONS: dict[str, Activation] = {
+    "relu": jax.nn.relu,
+    "silu": jax.nn.silu,
+    "gelu": jax.nn.gelu,
+    "elu": jax.nn.elu,
+    "softplus": jax.nn.softplus,
+    "tanh": jnp.tanh,
+}
+
+
+def as_activation(activation: str | Activation) -> Activation:
+    """The function of an activation given by name or as a function."""
+    if callable(activation):
+        return activation
+    if activation not in ACTIVATIONS:
+        raise ValueError(
+            f"activation must be a function or one of {sorted(ACTIVATIONS)}; got {describe(activation)}."
+        )
+    return ACTIVATIONS[activation]
+
+
+class Linear(eqx.Module):
+    """y = W x + b, with W and b ~ Uniform(±1/√fan_in) at the start.
+
+    The weight is stored with its shorter side first. Its gradient over a batch is a product of that
+    orientation, and XLA's CPU backend is an order of magnitude slower on the tall, thin one.
+    """
+
+    weight: Float[Array, "short long"]
+    bias: Float[Array, " out"]
+    in_first: bool = eqx.field(static=True)
+
+    def __init__(self, in_dim: int, out_dim: int, *, scale: float = 1.0, key: PRNGKeyArray):
+        weight_key, bias_key = jax.random.split(key)
+        bound, dtype = in_dim**-0.5, default_float()
+        self.in_first = in_dim < out_dim
+        shape = (in_dim, out_dim) if self.in_first else (out_dim, in_dim)
+        self.weight = scale * jax.random.uniform(weight_key, shape, dtype, -bound, bound)
+        self.bias = scale * jax.random.uniform(bias_key, (out_dim,), dtype, -bound, bound)
+
+    def __call__(self, x: Float[Array, " in"]) -> Float[Array, " out"]:
+        return (x @ self.weight if self.in_first else self.weight @ x) + self.bias
+
+
+class MLP(eqx.Module):
+    """A multilayer perceptron, with an optional linear skip: y = net(x) + A x.
+
+    Args:
+        in_dim: Length of the input.
+        out_dim: Length of the output.
+        hidden: Widths of the hidden layers.
+        activation: Applied after every hidden layer; a function or a name such as `"relu"`.
+        skip: Add A x, where A starts as `skip_scale` times the (possibly rectangular) identity.
+        skip_scale: See `skip`.
+        final_scale: Factor on the last layer's initial weights.
+        key: Random key of the initial weights.
+
+    Example:
+        >>> net = MLP(3, 2, hidden=(50, 50), activation="relu", key=jax.random.key(0))
+        >>> net(jnp.zeros(3)).shape
+        (2,)
+    """
+
+    layers: tuple[Linear, ...]
+    skip: Float[Array, "out in"] | None
+    activation: Activation = eqx.field(static=True)
+
+    def __init__(
+        self,
+        in_dim: int,
+        out_dim: int,
+        *,
+        hidden: Sequence[int],
+        activation: str | Activation,
+        skip: bool = False,
+        skip_scale: float = 1.0,
+        final_scale: float = 1.0,
+        key: PRNGKeyArray,
+    ):
+        widths = [in_dim, *(check_count("hidden", width) for width in hidden), out_dim]
+        keys = jax.random.split(key, len(widths) - 1)
+        self.layers = tuple(
+            Linear(a, b, scale=final_scale if i == len(widths) - 2 else 1.0, key=keys[i])
+            for i, (a, b) in enumerate(zip(widths[:-1], widths[1:], strict=True))
+        )
+        self.skip = skip_scale * jnp.eye(out_dim, in_dim, dtype=default_float()) if skip else None
+        self.activation = as_activation(activation)
+
+    def __call__(self, x: Float[Array, " in"]) -> Float[Array, " out"]:
+        hidden = x
+        for layer in self.layers[:-1]:
+            hidden = self.activation(layer(hidden))
+        out = self.layers[-1](hidden)
+        return out if self.skip is None else out + self.skip @ x

@@ -1,0 +1,21 @@
+"""With what it is fitted."""
+
+from .base import Conditional, ConditionalDistribution, Family, Mixing
+from .diagonal_gaussian import DiagonalGaussian
+from .implicit_mixing import ImplicitMixing
+from .normal_mixing import NormalMixing
+from .semi_implicit import Joint, SemiImplicit
+from .student_t import StudentT
+
+__all__ = [
+    "Conditional",
+    "ConditionalDistribution",
+    "DiagonalGaussian",
+    "Family",
+    "ImplicitMixing",
+    "Joint",
+    "Mixing",
+    "NormalMixing",
+    "SemiImplicit",
+    "StudentT",
+]

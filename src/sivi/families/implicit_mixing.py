@@ -1,0 +1,52 @@
+"""z = h_ξ(γ) with a trainable network h_ξ."""
+
+from collections.abc import Sequence
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from .._errors import check_count
+from .._networks import MLP
+from .._types import Activation, Scalar, default_float
+from .base import Mixing
+
+
+class ImplicitMixing(Mixing):
+    """z = h_ξ(γ), γ ~ N(0, I), where h_ξ is a perceptron with trainable ξ: the density of z is implicit.
+
+    Args:
+        noise_dim: Length of γ.
+        dim: Length of z.
+        hidden: Widths of the hidden layers.
+        activation: A function or a name such as `"silu"`.
+        skip: Add a linear map of γ, started at the identity.
+        key: Random key of the initial weights.
+    """
+
+    noise_dim: int = eqx.field(static=True)
+    dim: int = eqx.field(static=True)
+    network: MLP
+
+    def __init__(
+        self,
+        noise_dim: int,
+        dim: int,
+        *,
+        hidden: Sequence[int] = (50, 50),
+        activation: str | Activation = "silu",
+        skip: bool = True,
+        key: PRNGKeyArray,
+    ):
+        self.noise_dim, self.dim = check_count("noise_dim", noise_dim), check_count("dim", dim)
+        self.network = MLP(noise_dim, dim, hidden=hidden, activation=activation, skip=skip, key=key)
+
+    def sample_noise(self, key: PRNGKeyArray) -> Float[Array, " noise"]:
+        return jax.random.normal(key, (self.noise_dim,), default_float())
+
+    def noise_log_prob(self, noise: Float[Array, " noise"]) -> Scalar:
+        return jnp.sum(jax.scipy.stats.norm.logpdf(noise))
+
+    def transform(self, noise: Float[Array, " noise"]) -> Float[Array, " latent"]:
+        return self.network(noise)

@@ -1,0 +1,106 @@
+"""μ_φ(z) and σ_φ(z): what the location-scale conditionals share."""
+
+import math
+from collections.abc import Sequence
+from typing import Literal
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from .._errors import check_count
+from .._networks import MLP
+from .._types import Activation, default_float, describe
+
+Floor = Literal["smooth", "clamp"]
+
+#: σ ≥ e⁻³, that is log σ² ≥ −6, as in the paper's experiments.
+DEFAULT_FLOOR = math.exp(-3.0)
+
+
+class LogVariance(eqx.Module):
+    """log σ² from an unconstrained number, kept above a floor.
+
+    `"smooth"` is floor + softplus(raw − floor), which always has a gradient. `"clamp"` is max(raw, floor), what
+    the paper ran: below the floor the gradient is zero, and a coordinate that crosses it stays there.
+    """
+
+    floor: float = eqx.field(static=True)
+    kind: Floor = eqx.field(static=True)
+
+    def __check_init__(self) -> None:
+        if self.kind not in ("smooth", "clamp"):
+            raise ValueError(f"floor must be 'smooth' or 'clamp'; got {describe(self.kind)}.")
+
+    def __call__(self, raw: Float[Array, " dim"]) -> Float[Array, " dim"]:
+        if self.kind == "clamp":
+            return jnp.maximum(raw, self.floor)
+        return self.floor + jax.nn.softplus(raw - self.floor)
+
+    def inverse(self, log_variance: float) -> float:
+        if self.kind == "clamp":
+            return log_variance
+        excess = log_variance - self.floor
+        return self.floor + excess + math.log(-math.expm1(-excess))
+
+
+class LocationScale(eqx.Module):
+    """The networks (μ_φ(z), σ_φ(z)), with σ a trainable vector or a network of z.
+
+    Args:
+        latent_dim: Length of z.
+        dim: Length of x.
+        hidden: Widths of the hidden layers.
+        activation: A function or a name such as `"silu"`.
+        skip: Add a linear map A z to μ, A started at the identity.
+        scale: `"global"`, one trainable vector σ; or `"network"`, σ_φ(z).
+        sigma_init: σ at the start.
+        sigma_floor: σ never falls below this.
+        floor: `"smooth"` or `"clamp"`; see `LogVariance`.
+        key: Random key of the initial weights.
+    """
+
+    mean: MLP
+    raw_scale: Float[Array, " dim"] | MLP
+    raw_init: float = eqx.field(static=True)
+    log_variance: LogVariance
+
+    def __init__(
+        self,
+        latent_dim: int,
+        dim: int,
+        *,
+        hidden: Sequence[int],
+        activation: str | Activation,
+        skip: bool,
+        scale: str,
+        sigma_init: float,
+        sigma_floor: float,
+        floor: str,
+        key: PRNGKeyArray,
+    ):
+        latent_dim, dim = check_count("latent_dim", latent_dim), check_count("dim", dim)
+        if not 0 < sigma_floor < sigma_init < math.inf:
+            raise ValueError(
+                "sigma_floor and sigma_init must satisfy 0 < sigma_floor < sigma_init; "
+                f"got {sigma_floor} and {sigma_init}."
+            )
+        if scale not in ("global", "network"):
+            raise ValueError(f"scale must be 'global' or 'network'; got {describe(scale)}.")
+        mean_key, scale_key = jax.random.split(key)
+        self.mean = MLP(latent_dim, dim, hidden=hidden, activation=activation, skip=skip, key=mean_key)
+        self.log_variance = LogVariance(2 * math.log(sigma_floor), floor)
+        raw_init = self.log_variance.inverse(2 * math.log(sigma_init))
+        if scale == "global":
+            self.raw_init = 0.0
+            self.raw_scale = jnp.full((dim,), raw_init, default_float())
+        else:
+            self.raw_init = raw_init
+            self.raw_scale = MLP(
+                latent_dim, dim, hidden=hidden, activation=activation, final_scale=0.01, key=scale_key
+            )
+
+    def __call__(self, z: Float[Array, " latent"]) -> tuple[Float[Array, " dim"], Float[Array, " dim"]]:
+        raw = self.raw_init + self.raw_scale(z) if isinstance(self.raw_scale, MLP) else self.raw_scale
+        return self.mean(z), jnp.exp(0.5 * self.log_variance(raw))

@@ -1,0 +1,28 @@
+"""z ~ N(0, I)."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from .._errors import check_count
+from .._types import Scalar, default_float
+from .base import Mixing
+
+
+class NormalMixing(Mixing):
+    """Standard normal mixing variable of length `dim`: no parameters, z is the noise itself."""
+
+    dim: int = eqx.field(static=True)
+
+    def __init__(self, dim: int):
+        self.dim = check_count("dim", dim)
+
+    def sample_noise(self, key: PRNGKeyArray) -> Float[Array, " latent"]:
+        return jax.random.normal(key, (self.dim,), default_float())
+
+    def noise_log_prob(self, noise: Float[Array, " latent"]) -> Scalar:
+        return jnp.sum(jax.scipy.stats.norm.logpdf(noise))
+
+    def transform(self, noise: Float[Array, " latent"]) -> Float[Array, " latent"]:
+        return noise

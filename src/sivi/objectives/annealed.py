@@ -1,0 +1,72 @@
+"""Annealing as a wrapper of any objective."""
+
+from typing import Any
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Int, PRNGKeyArray, PyTree
+
+from .._types import Metrics
+from ..families import Family
+from ..schedules import Ramp, Schedule, as_schedule
+from ..targets import Target, Tempered
+from .base import Objective
+
+
+class AnnealedState(eqx.Module):
+    """State of `Annealed`: the updates done, and the wrapped objective's state."""
+
+    step: Int[Array, ""]
+    inner: PyTree
+
+
+class Annealed(Objective):
+    """Fit p^β, or p^β · base^(1−β), with β moving to 1 along a schedule.
+
+    Args:
+        objective: What is annealed.
+        schedule: β_t; the paper's experiments used min(1, 0.1 + t/(T/2)), the default.
+        base: Start of the geometric path; None tempers p alone.
+
+    Example:
+        >>> from sivi.objectives import ScoreMatching
+        >>> objective = Annealed(ScoreMatching())
+    """
+
+    objective: Objective
+    schedule: Schedule
+    base: Target | None
+
+    def __init__(
+        self, objective: Objective, schedule: float | Schedule | None = None, base: Target | None = None
+    ):
+        self.objective = objective
+        self.schedule = Ramp() if schedule is None else as_schedule(schedule, "schedule")
+        self.base = base
+
+    def bind(self, num_steps: int) -> "Annealed":
+        return Annealed(self.objective.bind(num_steps), self.schedule.bind(num_steps), self.base)
+
+    def check(self, family: Family, target: Target) -> None:
+        if self.base is not None and self.base.dim != target.dim:
+            raise ValueError(f"base must have the target's dim, {target.dim}; got {self.base.dim}.")
+        self.objective.check(family, self._tempered(target, jnp.zeros((), jnp.int32)))
+
+    def init(self, key: PRNGKeyArray, family: Family, target: Target) -> AnnealedState:
+        step = jnp.zeros((), jnp.int32)
+        return AnnealedState(step, self.objective.init(key, family, self._tempered(target, step)))
+
+    def step(
+        self,
+        key: PRNGKeyArray,
+        family: Any,
+        state: AnnealedState,
+        target: Target,
+        batch: Int[Array, " batch"] | None,
+    ) -> tuple[Any, AnnealedState, Metrics]:
+        tempered = self._tempered(target, state.step)
+        family, inner, metrics = self.objective.step(key, family, state.inner, tempered, batch)
+        return family, AnnealedState(state.step + 1, inner), metrics
+
+    def _tempered(self, target: Target, step: Int[Array, ""]) -> Tempered:
+        return Tempered(target, self.schedule(step), self.base)

@@ -1,0 +1,106 @@
+"""How a family is fitted: the interface of every method."""
+
+import abc
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Int, PRNGKeyArray, PyTree
+
+from .. import optimizers
+from .._types import Metrics, Scalar, default_float
+from ..families import Family
+from ..optimizers import OptimizerLike
+from ..targets import Target
+
+
+class Objective(eqx.Module):
+    """A method: it owns its optimisers and auxiliary networks, and knows how to make one update.
+
+    `fit` calls `bind` once, `check` before anything compiles, `init` once and `step` inside the compiled loop.
+    """
+
+    def bind(self, num_steps: int) -> "Objective":
+        """This objective for a run of `num_steps` updates, so that schedules can be relative to it."""
+        return self
+
+    def check(self, family: Family, target: Target) -> None:
+        """Refuse, with a sentence, a family or target that lacks what this objective needs."""
+        return None
+
+    @abc.abstractmethod
+    def init(self, key: PRNGKeyArray, family: Family, target: Target) -> PyTree:
+        """The state carried between updates: optimisers, critics, counters."""
+
+    @abc.abstractmethod
+    def step(
+        self,
+        key: PRNGKeyArray,
+        family: Any,
+        state: Any,
+        target: Target,
+        batch: Int[Array, " batch"] | None,
+    ) -> tuple[Any, Any, Metrics]:
+        """One update: the new family, the new state, and scalars to record."""
+
+
+class LossState(eqx.Module):
+    """State of a `LossObjective`."""
+
+    optimizer: PyTree
+
+
+class LossObjective(Objective):
+    """An objective whose update descends one differentiable loss of the family."""
+
+    optimizer: eqx.AbstractVar[OptimizerLike]
+
+    @abc.abstractmethod
+    def loss(
+        self, key: PRNGKeyArray, family: Any, target: Target, batch: Int[Array, " batch"] | None
+    ) -> tuple[Scalar, Metrics]:
+        """The stochastic loss and other scalars to record."""
+
+    def bind(self, num_steps: int) -> "LossObjective":
+        return eqx.tree_at(
+            lambda o: o.optimizer,
+            self,
+            optimizers.bind(self.optimizer, num_steps),
+            is_leaf=lambda node: node is self.optimizer,
+        )
+
+    def init(self, key: PRNGKeyArray, family: Family, target: Target) -> LossState:
+        return LossState(optimizers.init(self.optimizer, family))
+
+    def step(
+        self,
+        key: PRNGKeyArray,
+        family: Any,
+        state: LossState,
+        target: Target,
+        batch: Int[Array, " batch"] | None,
+    ) -> tuple[Any, LossState, Metrics]:
+        def loss_of(family: Any) -> tuple[Scalar, Metrics]:
+            return self.loss(key, family, target, batch)
+
+        (loss, metrics), grads = eqx.filter_value_and_grad(loss_of, has_aux=True)(family)
+        family, optimizer = optimizers.update(self.optimizer, grads, state.optimizer, family)
+        return family, LossState(optimizer), {"loss": loss, **metrics}
+
+
+def check_score_derivative(objective: Objective, target: Target) -> None:
+    """Refuse a target whose score cannot be differentiated (a callback without a derivative, say)."""
+    x = jnp.zeros(target.dim, default_float())
+    batch = None if target.num_data is None else jnp.zeros(1, int)
+
+    def derivative(target: Target, x: Array) -> Array:
+        return jax.jvp(lambda y: target.score(y, batch), (x,), (x,))[1]
+
+    try:
+        eqx.filter_eval_shape(derivative, target, x)
+    except Exception as error:
+        raise TypeError(
+            f"{type(objective).__name__} differentiates the target's score, and this target's has no derivative "
+            f"in JAX: {type(error).__name__}: {error}"
+        ) from error

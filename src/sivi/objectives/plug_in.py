@@ -1,0 +1,47 @@
+"""The biased plug-in estimator of the SIVI-SM paper's last appendix, kept for comparison."""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Int
+
+from .._types import Metrics, Scalar
+from ..families import SemiImplicit
+from ..targets import Target
+from .base import check_score_derivative
+from .minimax import CriticObjective, Field, Noise
+
+
+class PlugInFisher(CriticObjective):
+    """Descend E‖g(x_φ)‖² with the critic held fixed: the Fisher divergence with g plugged in for S − ∇log q.
+
+    The value is right at the optimal critic but the gradient is not, since it leaves out how ∇log q_φ moves
+    with φ. `ScoreMatching` is the method to use; this one shows what its minimax form is for.
+
+    Args:
+        num_particles: m, draws of x per family update.
+        critic_steps: K, critic updates per family update.
+        critic_particles: Draws per critic update; `num_particles` when left out.
+        optimizer: Of the family: `sivi.optimizers` settings or any Optax transform.
+        critic_optimizer: Of the critic, likewise.
+        critic: Settings of the network f_ψ.
+        psi: ψ_t, a number or a `sivi.schedules.Schedule`.
+    """
+
+    def check(self, family: SemiImplicit, target: Target) -> None:
+        if not self.ignores_score:
+            check_score_derivative(self, target)
+
+    def family_loss(
+        self,
+        family: SemiImplicit,
+        field: Field,
+        target: Target,
+        batch: Int[Array, " batch"] | None,
+        noise: Noise,
+    ) -> tuple[Scalar, Metrics]:
+        def one(mixing_noise: Array, eps: Array) -> Array:
+            x = family.joint(mixing_noise, eps).x
+            return jnp.sum(field(x, target.score(x, batch)) ** 2)
+
+        norm = jnp.mean(jax.vmap(one)(*noise))
+        return norm, {"critic_norm": norm}

@@ -1,0 +1,91 @@
+"""Optimiser settings that can be stored in a fit file.
+
+Objectives take one of these or any Optax transform. The difference: these are known by name and value,
+so a saved fit can be resumed without giving them again, and schedules in them follow the run's length.
+"""
+
+import abc
+
+import equinox as eqx
+import optax
+from jaxtyping import PyTree
+
+from ._types import describe
+from .schedules import Schedule, as_schedule
+
+
+class Optimizer(eqx.Module):
+    """Settings from which an Optax transform is built."""
+
+    @abc.abstractmethod
+    def build(self) -> optax.GradientTransformation:
+        """The Optax transform."""
+
+    @abc.abstractmethod
+    def bind(self, num_steps: int) -> "Optimizer":
+        """These settings for a run of `num_steps` updates."""
+
+
+class Adam(Optimizer):
+    """Adam (Kingma and Ba, 2015).
+
+    Args:
+        learning_rate: A number or a `sivi.schedules.Schedule`.
+        b1: Decay of the first moment.
+        b2: Decay of the second moment.
+        eps: Added to the root of the second moment.
+
+    Example:
+        >>> from sivi.schedules import StepDecay
+        >>> optimizer = Adam(StepDecay(1e-3, factor=0.9, every=1000), b2=0.99)
+    """
+
+    learning_rate: Schedule
+    b1: float = eqx.field(static=True)
+    b2: float = eqx.field(static=True)
+    eps: float = eqx.field(static=True)
+
+    def __init__(
+        self, learning_rate: float | Schedule, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8
+    ):
+        self.learning_rate = as_schedule(learning_rate, "learning_rate")
+        self.b1, self.b2, self.eps = float(b1), float(b2), float(eps)
+
+    def bind(self, num_steps: int) -> "Adam":
+        return Adam(self.learning_rate.bind(num_steps), self.b1, self.b2, self.eps)
+
+    def build(self) -> optax.GradientTransformation:
+        # Adam acts on each number alone, so it may see one long vector: a tenth of the operations.
+        return optax.flatten(optax.adam(self.learning_rate, self.b1, self.b2, self.eps))
+
+
+OptimizerLike = Optimizer | optax.GradientTransformation
+
+
+def check_optimizer(name: str, optimizer: object) -> None:
+    """Refuse anything that is neither settings of this module nor an Optax transform."""
+    if not isinstance(optimizer, (Optimizer, optax.GradientTransformation)):
+        raise TypeError(
+            f"{name} must be a sivi.optimizers.Optimizer or an Optax transform; got {describe(optimizer)}."
+        )
+
+
+def bind(optimizer: OptimizerLike, num_steps: int) -> OptimizerLike:
+    """`optimizer` for a run of `num_steps` updates; an Optax transform stays as it is."""
+    return optimizer.bind(num_steps) if isinstance(optimizer, Optimizer) else optimizer
+
+
+def init(optimizer: OptimizerLike, module: PyTree) -> PyTree:
+    """The optimiser's state for the floating-point arrays of a module."""
+    return _transform(optimizer).init(eqx.filter(module, eqx.is_inexact_array))
+
+
+def update(optimizer: OptimizerLike, grads: PyTree, state: PyTree, module: PyTree) -> tuple[PyTree, PyTree]:
+    """One descent step: the module and the optimiser's state after it."""
+    params = eqx.filter(module, eqx.is_inexact_array)
+    updates, state = _transform(optimizer).update(grads, state, params)
+    return eqx.apply_updates(module, updates), state
+
+
+def _transform(optimizer: OptimizerLike) -> optax.GradientTransformation:
+    return optimizer.build() if isinstance(optimizer, Optimizer) else optimizer

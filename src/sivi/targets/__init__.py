@@ -1,0 +1,25 @@
+"""What is inferred."""
+
+from .banana import Banana
+from .base import BayesianModel, ExactTarget, Target
+from .functional import LogDensity, ScoreFunction, as_target
+from .gaussian_mixture import GaussianMixture
+from .linear_regression import LinearRegression
+from .multimodal import Multimodal
+from .tempered import Tempered
+from .x_shaped import XShaped
+
+__all__ = [
+    "Banana",
+    "BayesianModel",
+    "ExactTarget",
+    "GaussianMixture",
+    "LinearRegression",
+    "LogDensity",
+    "Multimodal",
+    "ScoreFunction",
+    "Target",
+    "Tempered",
+    "XShaped",
+    "as_target",
+]

@@ -1,0 +1,122 @@
+"""Targets made from a user's JAX function: a log density, or a score alone."""
+
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+from jaxtyping import Array, Float, Int, PyTree
+
+from .._errors import check_count
+from .._layout import Layout
+from .._types import Scalar, default_float, describe
+from .base import Target, refuse_log_prob
+
+
+class LogDensity(Target):
+    """Any JAX function x → log p(x), up to a constant.
+
+    Args:
+        function: Takes one point (a vector, or the structure of `like`) and returns a scalar.
+        dim: Length of the vector of unknowns; or
+        like: an example pytree of floats, whose structure the function takes and samples come back in.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> target = LogDensity(lambda p: -jnp.exp(p["a"]) - jnp.sum(p["b"] ** 2), like={"a": 0.0, "b": jnp.zeros(2)})
+        >>> target.dim
+        3
+    """
+
+    function: Callable[..., Array]
+    structure: Layout
+
+    def __init__(
+        self, function: Callable[..., Array], dim: int | None = None, *, like: PyTree | None = None
+    ):
+        self.function = function
+        self.structure = layout_of(dim, like)
+
+    @property
+    def dim(self) -> int:
+        return self.structure.dim
+
+    @property
+    def layout(self) -> Layout:
+        return self.structure
+
+    def log_prob(self, x: Float[Array, " dim"], batch: Int[Array, " batch"] | None = None) -> Scalar:
+        return self.function(self.structure.unravel(x))
+
+
+class ScoreFunction(Target):
+    """A target known only through its score S(x) = ∇ log p(x): all that SIVI-SM needs.
+
+    Args:
+        function: Takes one point (a vector of length `dim`) and returns its score, of the same shape.
+        dim: Length of the vector of unknowns.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> ScoreFunction(lambda x: -x, dim=2).score(jnp.ones(2)).tolist()
+        [-1.0, -1.0]
+    """
+
+    function: Callable[[Array], Array]
+    dim: int = eqx.field(static=True)
+
+    def __init__(self, function: Callable[[Array], Array], dim: int):
+        self.function = function
+        self.dim = check_count("dim", dim)
+
+    def log_prob(self, x: Float[Array, " dim"], batch: Int[Array, " batch"] | None = None) -> Scalar:
+        raise refuse_log_prob(self)
+
+    def score(
+        self, x: Float[Array, " dim"], batch: Int[Array, " batch"] | None = None
+    ) -> Float[Array, " dim"]:
+        return self.function(x)
+
+    @property
+    def knows_log_prob(self) -> bool:
+        return False
+
+
+def layout_of(dim: int | None, like: PyTree | None) -> Layout:
+    """The layout from exactly one of `dim` and `like`."""
+    if (dim is None) == (like is None):
+        given = "neither" if dim is None else "both"
+        raise ValueError(
+            f"dim or like must be given, and only one of them: the number of unknowns, or an example of them; got {given}."
+        )
+    return Layout.vector(check_count("dim", dim)) if like is None else Layout.like(like)
+
+
+def as_target(target: object, dim: int | None = None, like: PyTree | None = None) -> Target:
+    """`target` itself, or a user's log density as one.
+
+    Arrays that the function closes over become arguments of what is compiled rather than constants in it.
+    """
+    if isinstance(target, Target):
+        if like is not None:
+            raise ValueError("like goes with a log density given as a function; a Target has its own structure.")
+        if dim is not None and check_count("dim", dim) != target.dim:
+            raise ValueError(f"dim must agree with the target's, {target.dim}; got {dim}.")
+        return target
+    if isinstance(target, type) or not callable(target):
+        raise TypeError(
+            f"target must be a sivi Target or a function x -> log p(x); got {describe(target)}."
+        )
+    wrapped = LogDensity(target, dim, like=like)
+    example = wrapped.layout.unravel(jax.numpy.zeros(wrapped.dim, default_float()))
+    try:
+        hoisted = eqx.filter_closure_convert(target, example)
+    except Exception as error:
+        error.add_note(f"(raised by the log density given as target, called with {_shapes(wrapped.layout)})")
+        raise
+    return eqx.tree_at(lambda t: t.function, wrapped, hoisted, is_leaf=lambda leaf: leaf is target)
+
+
+def _shapes(layout: Layout) -> str:
+    if layout.is_vector:
+        return f"a vector of shape ({layout.dim},)"
+    return ", ".join(f"{v.name}: {v.shape}" for v in layout.variables)
