@@ -15,13 +15,17 @@ from pathlib import Path
 
 import jax
 import numpy as np
-from _common import RESULTS, environment, paper_family, paper_objective, write
 
 import sivi
+from _common import RESULTS, environment, paper_family, paper_objective, write
 from sivi.metrics import knn_kl
 
 NUM_DRAWS = 100_000
-TARGETS = {"banana": sivi.targets.Banana, "multimodal": sivi.targets.Multimodal, "x-shaped": sivi.targets.XShaped}
+TARGETS = {
+    "banana": sivi.targets.Banana,
+    "multimodal": sivi.targets.Multimodal,
+    "x-shaped": sivi.targets.XShaped,
+}
 ANNEALED = {"multimodal", "x-shaped"}  # as the paper's text says
 PAPER = {"banana": (0.1936, 0.0169), "multimodal": (0.0005, 0.0007), "x-shaped": (0.0046, 0.0038)}
 BARS = {"banana": 0.30, "multimodal": 0.01, "x-shaped": 0.01}
@@ -84,8 +88,23 @@ def main() -> None:
             "exact_vs_exact_sd": float(np.std(floors[name], ddof=1)),
         }
         print(f"{name:12s} KL {values.mean():.4f} (paper {PAPER[name][0]}, bar {BARS[name]})", values.round(4))
-    settings = {"updates": args.steps, "seeds": args.seeds, "num_draws": NUM_DRAWS, "k": 3, "annealed": sorted(ANNEALED)}
-    write(args.out, {"script": "benchmarks/toy_kl.py", "settings": settings, **environment(), "table": table, "runs": runs})
+    settings = {
+        "updates": args.steps,
+        "seeds": args.seeds,
+        "num_draws": NUM_DRAWS,
+        "k": 3,
+        "annealed": sorted(ANNEALED),
+    }
+    write(
+        args.out,
+        {
+            "script": "benchmarks/toy_kl.py",
+            "settings": settings,
+            **environment(),
+            "table": table,
+            "runs": runs,
+        },
+    )
 
 
 if __name__ == "__main__":

@@ -2,7 +2,7 @@
 
 from importlib.metadata import PackageNotFoundError, version
 
-from . import defaults, families, metrics, objectives, optimizers, schedules, targets
+from . import defaults, families, metrics, objectives, optimizers, plots, schedules, targets
 from ._errors import CheckpointError, FitDiverged, FitFileError, MissingLogProb, SiviError
 from .families import DiagonalGaussian, ImplicitMixing, NormalMixing, SemiImplicit, StudentT
 from .fit import FitReport, fit
@@ -33,6 +33,7 @@ __all__ = [
     "metrics",
     "objectives",
     "optimizers",
+    "plots",
     "schedules",
     "targets",
 ]

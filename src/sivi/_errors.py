@@ -1,6 +1,7 @@
 """Exceptions, and the argument checks whose messages name argument, rule and value."""
 
-from typing import TYPE_CHECKING
+import operator
+from typing import TYPE_CHECKING, SupportsIndex
 
 from ._types import describe
 
@@ -12,20 +13,23 @@ class SiviError(Exception):
     """Base class of the errors that only this library raises."""
 
 
-class FitDiverged(SiviError, RuntimeError):
+class _CarriesPosterior(SiviError):
+    """An error that hands over what was fitted before it; the posterior stays behind when it is pickled."""
+
+    def __init__(self, message: str, posterior: "Posterior | None" = None):
+        super().__init__(message)
+        self.posterior = posterior
+
+    def __reduce__(self) -> tuple[type, tuple[str]]:
+        return type(self), (str(self),)
+
+
+class FitDiverged(_CarriesPosterior, RuntimeError):
     """Too many updates were not finite; `posterior` holds the last good state."""
 
-    def __init__(self, message: str, posterior: "Posterior"):
-        super().__init__(message)
-        self.posterior = posterior
 
-
-class CheckpointError(SiviError, OSError):
+class CheckpointError(_CarriesPosterior, OSError):
     """A checkpoint could not be written; `posterior` holds what was fitted so far."""
-
-    def __init__(self, message: str, posterior: "Posterior"):
-        super().__init__(message)
-        self.posterior = posterior
 
 
 class FitFileError(SiviError, ValueError):
@@ -38,9 +42,9 @@ class MissingLogProb(SiviError, TypeError):
 
 def check_count(name: str, value: object, minimum: int = 1) -> int:
     """`value` as an int, or an error that names the argument, the rule and the value."""
-    if isinstance(value, bool) or not hasattr(value, "__index__"):
+    if isinstance(value, bool) or not isinstance(value, SupportsIndex):
         raise TypeError(f"{name} must be an integer of at least {minimum}; got {describe(value)}.")
-    number = int(value.__index__())
+    number = operator.index(value)
     if number < minimum:
         raise ValueError(f"{name} must be at least {minimum}; got {number}.")
     return number

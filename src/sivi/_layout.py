@@ -42,7 +42,7 @@ class Layout(eqx.Module):
     """
 
     variables: tuple[Variable, ...] = eqx.field(static=True)
-    treedef: jax.tree_util.PyTreeDef = eqx.field(static=True)
+    treedef: Any = eqx.field(static=True)
 
     @staticmethod
     def vector(dim: int) -> "Layout":
@@ -92,9 +92,7 @@ class Layout(eqx.Module):
         leaves = self.treedef.flatten_up_to(tree)
         for variable, leaf in zip(self.variables, leaves, strict=True):
             if jnp.shape(leaf) != variable.shape:
-                raise ValueError(
-                    f"variable {variable.name!r} must have shape {variable.shape}; got {jnp.shape(leaf)}."
-                )
+                raise ValueError(f"variable {variable.name!r} must have shape {variable.shape}; got {jnp.shape(leaf)}.")
         return jnp.concatenate([jnp.ravel(jnp.asarray(leaf, default_float())) for leaf in leaves])
 
     def _split(self, x: Float[Array, " dim"]) -> list[Array]:
@@ -125,13 +123,12 @@ class Layout(eqx.Module):
         return Layout(variables, treedef)
 
 
-def _shape_and_dtype(name: str, leaf: object) -> tuple[tuple[int, ...], str]:
+def _shape_and_dtype(name: str, leaf: Any) -> tuple[tuple[int, ...], str]:
     dtype = np.dtype(getattr(leaf, "dtype", np.asarray(leaf).dtype))
     if not np.issubdtype(dtype, np.floating) or dtype.itemsize < 4:
         hint = " (write 0.0, not 0)" if np.issubdtype(dtype, np.integer) else ""
         raise TypeError(
-            f"like: every unknown must be a float32 or float64 number{hint}; "
-            f"variable {name!r} has dtype {dtype}."
+            f"like: every unknown must be a float32 or float64 number{hint}; variable {name!r} has dtype {dtype}."
         )
     return tuple(np.shape(leaf)), str(jax.dtypes.canonicalize_dtype(dtype))
 

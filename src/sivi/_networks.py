@@ -26,9 +26,7 @@ def as_activation(activation: str | Activation) -> Activation:
     if callable(activation):
         return activation
     if activation not in ACTIVATIONS:
-        raise ValueError(
-            f"activation must be a function or one of {sorted(ACTIVATIONS)}; got {describe(activation)}."
-        )
+        raise ValueError(f"activation must be a function or one of {sorted(ACTIVATIONS)}; got {describe(activation)}.")
     return ACTIVATIONS[activation]
 
 

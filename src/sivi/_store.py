@@ -99,7 +99,7 @@ def encode(value: Any, arrays: list[Any]) -> Any:
         arrays.append(value)
         return {"array": len(arrays) - 1}
     if isinstance(value, eqx.Module) and _library_classes().get(type(value).__name__) is type(value):
-        fields = {f.name: encode(getattr(value, f.name), arrays) for f in dataclasses.fields(value)}
+        fields = {f.name: encode(getattr(value, f.name), arrays) for f in dataclasses.fields(type(value))}
         return {"class": type(value).__name__, "fields": fields}
     if type(value) in (tuple, list):
         return {type(value).__name__: [encode(item, arrays) for item in value]}
@@ -171,9 +171,7 @@ def fill(skeleton: Any, leaves: list[np.ndarray], what: str) -> Any:
     slots, treedef = jax.tree.flatten(skeleton)
     positions = [i for i, leaf in enumerate(slots) if is_slot(leaf)]
     if len(positions) != len(leaves):
-        raise FitFileError(
-            f"{what} does not fit the file: it has {len(positions)} arrays, the file {len(leaves)}."
-        )
+        raise FitFileError(f"{what} does not fit the file: it has {len(positions)} arrays, the file {len(leaves)}.")
     for position, leaf in zip(positions, leaves, strict=True):
         slot = slots[position]
         if jnp.issubdtype(slot.dtype, jax.dtypes.prng_key):

@@ -1,6 +1,6 @@
 """Types and conversions shared by every layer."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 import jax
@@ -11,6 +11,8 @@ from jaxtyping import Array, Float, PRNGKeyArray
 KeyLike: TypeAlias = int | np.integer | PRNGKeyArray | Array
 Activation: TypeAlias = Callable[[Array], Array]
 Scalar: TypeAlias = Float[Array, ""]
+#: Anything that NumPy turns into an array of numbers.
+ArrayLike: TypeAlias = Array | np.ndarray | Sequence[Any] | float
 Metrics: TypeAlias = dict[str, Array]
 
 

@@ -30,9 +30,7 @@ class ShuffledBatches(eqx.Module):
         """The permutation of the epoch that a step belongs to."""
         return jax.random.permutation(jax.random.fold_in(self.key, step // self.steps_per_epoch), self.num_data)
 
-    def next_order(
-        self, step: Int[Array, ""], order: Int[Array, " num_data"]
-    ) -> Int[Array, " num_data"]:
+    def next_order(self, step: Int[Array, ""], order: Int[Array, " num_data"]) -> Int[Array, " num_data"]:
         """The permutation at `step`, given the one at the step before: drawn only when an epoch starts."""
         starts = step % self.steps_per_epoch == 0
         return jax.lax.cond(starts, self.order, lambda _: order, step)

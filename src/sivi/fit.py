@@ -193,6 +193,7 @@ def _run(
     callbacks: tuple[Callback, ...],
     checkpoint: Path | None,
 ) -> Posterior:
+    assert start.objective is not None  # _start and _resumed see to that
     objective = start.objective.bind(start.num_steps)
     batches_key, run_key = jax.random.split(jax.random.fold_in(start.key, 1))
     batches = None
@@ -229,7 +230,8 @@ def _run(
                 if checkpoint is not None:
                     _write_checkpoint(checkpoint, posterior)
                 report = FitReport(step, start.num_steps, carry.family, carry.state, objective, target, metrics)
-                stopped = any([callback(report) is True for callback in callbacks])
+                answers = [callback(report) for callback in callbacks]
+                stopped = any(answer is True for answer in answers)
     except KeyboardInterrupt:
         if step == start.step:
             raise
@@ -272,7 +274,12 @@ class _Chunk:
     def run(self, step: int, carry: _Carry) -> tuple[Array, _Carry, dict[str, Array]]:
         last = min(step + self._chunk_size, self._num_steps)
         result = _run_chunk(
-            carry, jnp.int32(step), jnp.int32(last), jnp.int32(self._num_steps), *self._arguments, self._chunk_size
+            carry,
+            jnp.int32(step),
+            jnp.int32(last),
+            jnp.int32(self._num_steps),
+            *self._arguments,
+            self._chunk_size,
         )
         return jax.block_until_ready(result)
 
@@ -403,7 +410,7 @@ def _write_checkpoint(path: Path, posterior: Callable[[], Posterior]) -> None:
         now.save(path)
     except OSError as error:
         raise CheckpointError(
-            f"checkpoint {str(path)!r} could not be written at update {now.step} ({error.strerror or error}); an earlier "
-            "one is untouched, and what was fitted so far is in this error's posterior attribute.",
+            f"checkpoint {str(path)!r} could not be written at update {now.step} ({error.strerror or error}); "
+            "an earlier one is untouched, and what was fitted so far is in this error's posterior attribute.",
             now,
         ) from error

@@ -45,9 +45,7 @@ class Adam(Optimizer):
     b2: float = eqx.field(static=True)
     eps: float = eqx.field(static=True)
 
-    def __init__(
-        self, learning_rate: float | Schedule, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8
-    ):
+    def __init__(self, learning_rate: float | Schedule, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8):
         self.learning_rate = as_schedule(learning_rate, "learning_rate")
         self.b1, self.b2, self.eps = float(b1), float(b2), float(eps)
 
@@ -65,9 +63,7 @@ OptimizerLike = Optimizer | optax.GradientTransformation
 def check_optimizer(name: str, optimizer: object) -> None:
     """Refuse anything that is neither settings of this module nor an Optax transform."""
     if not isinstance(optimizer, (Optimizer, optax.GradientTransformation)):
-        raise TypeError(
-            f"{name} must be a sivi.optimizers.Optimizer or an Optax transform; got {describe(optimizer)}."
-        )
+        raise TypeError(f"{name} must be a sivi.optimizers.Optimizer or an Optax transform; got {describe(optimizer)}.")
 
 
 def bind(optimizer: OptimizerLike, num_steps: int) -> OptimizerLike:

@@ -60,9 +60,7 @@ class _RelativeSchedule(Schedule):
 
     def fraction(self, step: Array | int) -> Array:
         if self.num_steps is None:
-            raise ValueError(
-                f"{type(self).__name__} is relative to the length of the run: call bind(num_steps) first."
-            )
+            raise ValueError(f"{type(self).__name__} is relative to the length of the run: call bind(num_steps) first.")
         return jnp.asarray(step, float) / self.num_steps
 
 

@@ -97,9 +97,7 @@ class LocationScale(eqx.Module):
             self.raw_scale = jnp.full((dim,), raw_init, default_float())
         else:
             self.raw_init = raw_init
-            self.raw_scale = MLP(
-                latent_dim, dim, hidden=hidden, activation=activation, final_scale=0.01, key=scale_key
-            )
+            self.raw_scale = MLP(latent_dim, dim, hidden=hidden, activation=activation, final_scale=0.01, key=scale_key)
 
     def __call__(self, z: Float[Array, " latent"]) -> tuple[Float[Array, " dim"], Float[Array, " dim"]]:
         raw = self.raw_init + self.raw_scale(z) if isinstance(self.raw_scale, MLP) else self.raw_scale

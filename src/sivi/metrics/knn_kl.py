@@ -1,10 +1,10 @@
 """Kullback-Leibler divergence between two sets of draws, by nearest neighbours."""
 
 import numpy as np
-from jaxtyping import ArrayLike
-from scipy.spatial import cKDTree
+from scipy.spatial import KDTree
 
 from .._errors import check_count
+from .._types import ArrayLike
 
 
 def knn_kl(draws_p: ArrayLike, draws_q: ArrayLike, k: int = 3) -> float:
@@ -38,8 +38,8 @@ def knn_kl(draws_p: ArrayLike, draws_q: ArrayLike, k: int = 3) -> float:
     if p.shape[1] != q.shape[1]:
         raise ValueError(f"draws_p and draws_q must have the same dim; got {p.shape[1]} and {q.shape[1]}.")
     # The nearest neighbour of a point among its own set is itself, hence k + 1.
-    within = cKDTree(p).query(p, k=[k + 1])[0][:, 0]
-    across = cKDTree(q).query(p, k=[k])[0][:, 0]
+    within = KDTree(p).query(p, k=[k + 1])[0][:, 0]
+    across = KDTree(q).query(p, k=[k])[0][:, 0]
     if not (within > 0).all() or not (across > 0).all():
         raise ValueError(f"the draws hold more than {k} copies of one point; the estimate needs distinct ones.")
     n, dim = p.shape

@@ -37,9 +37,7 @@ class Annealed(Objective):
     schedule: Schedule
     base: Target | None
 
-    def __init__(
-        self, objective: Objective, schedule: float | Schedule | None = None, base: Target | None = None
-    ):
+    def __init__(self, objective: Objective, schedule: float | Schedule | None = None, base: Target | None = None):
         self.objective = objective
         self.schedule = Ramp() if schedule is None else as_schedule(schedule, "schedule")
         self.base = base

@@ -27,7 +27,6 @@ class Objective(eqx.Module):
 
     def check(self, family: Family, target: Target) -> None:
         """Refuse, with a sentence, a family or target that lacks what this objective needs."""
-        return None
 
     @abc.abstractmethod
     def init(self, key: PRNGKeyArray, family: Family, target: Target) -> PyTree:

@@ -80,7 +80,7 @@ class CriticObjective(Objective):
         critic_steps: K, critic updates per family update.
         critic_particles: Draws per critic update; `num_particles` when left out.
         optimizer: Of the family: `sivi.optimizers` settings or any Optax transform.
-        critic_optimizer: Of the critic, likewise.
+        critic_optimizer: Of the critic, likewise; its schedules count the critic's own updates.
         critic: Settings of the network f_ψ.
         psi: ψ_t, a number or a `sivi.schedules.Schedule`.
     """
@@ -133,7 +133,8 @@ class CriticObjective(Objective):
             critic_steps=self.critic_steps,
             critic_particles=self.critic_particles,
             optimizer=optimizers.bind(self.optimizer, num_steps),
-            critic_optimizer=optimizers.bind(self.critic_optimizer, num_steps),
+            # The critic's schedules count its own updates.
+            critic_optimizer=optimizers.bind(self.critic_optimizer, num_steps * self.critic_steps),
             critic=self.critic,
             psi=self.psi.bind(num_steps),
         )
@@ -173,9 +174,7 @@ class CriticObjective(Objective):
         critic, critic_optimizer = state.critic, state.critic_optimizer
         for k in range(self.critic_steps):
             noise = jax.tree.map(lambda array, k=k: array[k], critic_noise)
-            critic, critic_optimizer = self._ascend(
-                critic, critic_optimizer, state.step, family, target, batch, noise
-            )
+            critic, critic_optimizer = self._ascend(critic, critic_optimizer, state.step, family, target, batch, noise)
         state = MinimaxState(state.step + 1, critic, optimizer, critic_optimizer)
         return family, state, {"loss": loss, **metrics}
 

@@ -22,7 +22,7 @@ class PlugInFisher(CriticObjective):
         critic_steps: K, critic updates per family update.
         critic_particles: Draws per critic update; `num_particles` when left out.
         optimizer: Of the family: `sivi.optimizers` settings or any Optax transform.
-        critic_optimizer: Of the critic, likewise.
+        critic_optimizer: Of the critic, likewise; its schedules count the critic's own updates.
         critic: Settings of the network f_ψ.
         psi: ψ_t, a number or a `sivi.schedules.Schedule`.
     """

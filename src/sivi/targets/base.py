@@ -39,9 +39,7 @@ class Target(eqx.Module):
             batch: Row indices of the data to use; None means all. Targets without data ignore it.
         """
 
-    def score(
-        self, x: Float[Array, " dim"], batch: Int[Array, " batch"] | None = None
-    ) -> Float[Array, " dim"]:
+    def score(self, x: Float[Array, " dim"], batch: Int[Array, " batch"] | None = None) -> Float[Array, " dim"]:
         """S(x) = ∇ log p(x)."""
         return jax.grad(self.log_prob)(x, batch)
 
@@ -129,9 +127,7 @@ class BayesianModel(Target):
             raise ValueError("data must be a pytree of arrays with a leading axis.")
         lengths = sorted({leaf.shape[0] for leaf in leaves})
         if len(lengths) > 1 or lengths[0] == 0:
-            raise ValueError(
-                f"data: all arrays must share one leading length of at least 1; got {lengths}."
-            )
+            raise ValueError(f"data: all arrays must share one leading length of at least 1; got {lengths}.")
 
 
 def refuse_log_prob(target: Target) -> MissingLogProb:

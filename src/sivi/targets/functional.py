@@ -30,9 +30,7 @@ class LogDensity(Target):
     function: Callable[..., Array]
     structure: Layout
 
-    def __init__(
-        self, function: Callable[..., Array], dim: int | None = None, *, like: PyTree | None = None
-    ):
+    def __init__(self, function: Callable[..., Array], dim: int | None = None, *, like: PyTree | None = None):
         self.function = function
         self.structure = layout_of(dim, like)
 
@@ -71,9 +69,7 @@ class ScoreFunction(Target):
     def log_prob(self, x: Float[Array, " dim"], batch: Int[Array, " batch"] | None = None) -> Scalar:
         raise refuse_log_prob(self)
 
-    def score(
-        self, x: Float[Array, " dim"], batch: Int[Array, " batch"] | None = None
-    ) -> Float[Array, " dim"]:
+    def score(self, x: Float[Array, " dim"], batch: Int[Array, " batch"] | None = None) -> Float[Array, " dim"]:
         return self.function(x)
 
     @property
@@ -86,7 +82,8 @@ def layout_of(dim: int | None, like: PyTree | None) -> Layout:
     if (dim is None) == (like is None):
         given = "neither" if dim is None else "both"
         raise ValueError(
-            f"dim or like must be given, and only one of them: the number of unknowns, or an example of them; got {given}."
+            "one of dim (the number of unknowns) and like (an example of them) must be given with a log density; "
+            f"got {given}."
         )
     return Layout.vector(check_count("dim", dim)) if like is None else Layout.like(like)
 
@@ -103,9 +100,7 @@ def as_target(target: object, dim: int | None = None, like: PyTree | None = None
             raise ValueError(f"dim must agree with the target's, {target.dim}; got {dim}.")
         return target
     if isinstance(target, type) or not callable(target):
-        raise TypeError(
-            f"target must be a sivi Target or a function x -> log p(x); got {describe(target)}."
-        )
+        raise TypeError(f"target must be a sivi Target or a function x -> log p(x); got {describe(target)}.")
     wrapped = LogDensity(target, dim, like=like)
     example = wrapped.layout.unravel(jax.numpy.zeros(wrapped.dim, default_float()))
     try:

@@ -6,9 +6,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, ArrayLike, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from .._types import Scalar, default_float
+from .._types import ArrayLike, Scalar, default_float
 from .base import ExactTarget
 
 

@@ -3,10 +3,10 @@
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, ArrayLike, Float, PRNGKeyArray
+from jaxtyping import Array, Float, PRNGKeyArray
 
 from .._layout import Layout
-from .._types import Scalar, default_float, describe
+from .._types import ArrayLike, Scalar, default_float, describe
 from .base import BayesianModel
 
 
@@ -65,9 +65,7 @@ class LinearRegression(BayesianModel):
         constant = self.shape * jnp.log(self.rate) - jax.scipy.special.gammaln(self.shape) + jnp.log(2.0)
         return log_weights + log_noise + constant
 
-    def log_likelihood(
-        self, x: Float[Array, " dim"], datum: tuple[Float[Array, " features"], Scalar]
-    ) -> Scalar:
+    def log_likelihood(self, x: Float[Array, " dim"], datum: tuple[Float[Array, " features"], Scalar]) -> Scalar:
         features, output = datum
         return jax.scipy.stats.norm.logpdf(output, features @ x[1:], jnp.exp(x[0]))
 

@@ -40,8 +40,6 @@ class Tempered(Target):
         value = self.beta * self.target.log_prob(x, batch)
         return value if self.base is None else value + (1.0 - self.beta) * self.base.log_prob(x)
 
-    def score(
-        self, x: Float[Array, " dim"], batch: Int[Array, " batch"] | None = None
-    ) -> Float[Array, " dim"]:
+    def score(self, x: Float[Array, " dim"], batch: Int[Array, " batch"] | None = None) -> Float[Array, " dim"]:
         value = self.beta * self.target.score(x, batch)
         return value if self.base is None else value + (1.0 - self.beta) * self.base.score(x)

@@ -1,0 +1,58 @@
+# Every target sets up what it needs in .venv and reuses it.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+
+.PHONY: demo test test-slow lint format bench docs clean
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "sivi needs Python 3.11 or later: make PYTHON=...")'
+	$(PYTHON) -m venv $(VENV)
+
+# One stamp per set of packages; it is older than pyproject.toml when a set has changed.
+$(VENV)/.plot: pyproject.toml | $(BIN)/python
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[plot]'
+	touch $@
+
+$(VENV)/.test: $(VENV)/.plot
+	$(BIN)/pip install --quiet --disable-pip-version-check 'pytest>=8' 'beartype>=0.21' 'hypothesis>=6.100'
+	touch $@
+
+$(VENV)/.lint: $(VENV)/.plot
+	$(BIN)/pip install --quiet --disable-pip-version-check ruff==0.17.4 basedpyright==1.40.2
+	touch $@
+
+$(VENV)/.docs: $(VENV)/.plot
+	$(BIN)/pip install --quiet --disable-pip-version-check 'sphinx>=8' 'myst-parser>=4' 'furo>=2024.8'
+	touch $@
+
+$(VENV)/.bench: $(VENV)/.plot
+	$(BIN)/pip install --quiet --disable-pip-version-check torch==2.13.0
+	touch $@
+
+demo: $(VENV)/.plot  ## Fit two posteriors with known answers; figures in demo/
+	$(BIN)/sivi demo --out demo
+
+test: $(VENV)/.test  ## All tests but the slow ones
+	$(BIN)/pytest -q
+
+test-slow: $(VENV)/.test  ## The slow tests
+	$(BIN)/pytest -q -m slow
+
+lint: $(VENV)/.lint  ## Linter, formatter, type checker
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/basedpyright
+
+format: $(VENV)/.lint
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.bench  ## Side-by-side timings against PyTorch
+	$(BIN)/python benchmarks/speed.py
+
+docs: $(VENV)/.docs  ## HTML in docs/_build/html; warnings are errors
+	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
+
+clean:
+	rm -rf $(VENV) docs/_build demo dist build

@@ -1,0 +1,56 @@
+"""Arguments, exit codes, and errors as one sentence."""
+
+import argparse
+import sys
+import traceback
+from collections.abc import Sequence
+
+from .. import __version__
+from .._errors import FitDiverged, SiviError
+from . import _demo, _fit
+from ._errors import UsageError
+
+_EPILOG = """\
+examples:
+  sivi demo --out demo              fit two posteriors with known answers, and draw them
+  sivi fit model.py --out run       fit the log density that a Python file defines
+  sivi fit model.py --out run --resume    go on with an interrupted fit
+
+exit codes: 0 done, 1 the fit diverged, 2 wrong input, 130 interrupted
+"""
+
+
+def parser() -> argparse.ArgumentParser:
+    """The parser of the whole command line."""
+    top = argparse.ArgumentParser(
+        prog="sivi",
+        description="Semi-implicit variational inference: fit a flexible posterior to any log density.",
+        epilog=_EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    top.add_argument("--version", action="version", version=f"sivi {__version__}")
+    top.add_argument("--debug", action="store_true", help="show the traceback of an error")
+    commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
+    for module in (_demo, _fit):
+        module.add_to(commands)
+    return top
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code."""
+    args = parser().parse_args(argv)
+    try:
+        return args.run(args)
+    except KeyboardInterrupt:
+        return _report("interrupted", 130, args.debug)
+    except FitDiverged as error:
+        return _report(str(error), 1, args.debug)
+    except (UsageError, SiviError, ImportError, OSError, TypeError, ValueError) as error:
+        return _report(str(error), 2, args.debug)
+
+
+def _report(message: str, code: int, debug: bool) -> int:
+    if debug:
+        traceback.print_exc()
+    print(f"sivi: {' '.join(message.split())}", file=sys.stderr)
+    return code

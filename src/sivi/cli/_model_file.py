@@ -1,0 +1,59 @@
+"""The target that a user's Python file defines."""
+
+import importlib.util
+import sys
+import traceback
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from ..targets import Target, as_target
+from ._errors import UsageError
+
+_RULE = "must define `target`, or `log_density` with `dim` or `like`"
+
+
+def load_target(path: str) -> Target:
+    """Run a model file and take its `target`, or its `log_density` with `dim` or `like`."""
+    file = Path(path)
+    if not file.is_file():
+        raise UsageError(f"model file {path!r} does not exist.")
+    module = _run(file)
+    target: Any = getattr(module, "target", None)
+    if target is not None:
+        if not isinstance(target, Target):
+            raise UsageError(f"{path}: `target` must be a sivi Target; got a {type(target).__name__}.")
+        return target
+    if not callable(getattr(module, "log_density", None)):
+        raise UsageError(f"{path} {_RULE}; it has no function `log_density`.")
+    dim, like = getattr(module, "dim", None), getattr(module, "like", None)
+    if dim is None and like is None:
+        raise UsageError(f"{path} {_RULE}; it has neither `dim` nor `like`.")
+    try:
+        return as_target(module.log_density, dim, like)
+    except Exception as error:
+        raise UsageError(f"{path}: {describe_error(error)}") from error
+
+
+def describe_error(error: BaseException) -> str:
+    """The user's own exception in one line: kind, text and our note on where it came from."""
+    notes = " ".join(getattr(error, "__notes__", ()))
+    text = str(error).splitlines()[0] if str(error) else ""
+    return f"{type(error).__name__}: {text} {notes}".strip()
+
+
+def _run(file: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location("sivi_model", file)
+    if spec is None or spec.loader is None:
+        raise UsageError(f"model file {str(file)!r} must be a Python file (.py).")
+    module = importlib.util.module_from_spec(spec)
+    sys.path.insert(0, str(file.resolve().parent))  # so that the file can import its neighbours
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
+        where = f"line {lines[-1]}: " if lines else ""
+        raise UsageError(f"{file}: {where}{describe_error(error)}") from error
+    finally:
+        sys.path.pop(0)
+    return module

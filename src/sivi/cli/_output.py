@@ -1,0 +1,64 @@
+"""Writing results: a folder that can be written to, files whole or not at all, and plain tables."""
+
+import contextlib
+import os
+import tempfile
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from ._errors import UsageError
+
+
+def writable_folder(path: str) -> Path:
+    """The folder, made if need be, or one sentence that says why it cannot be."""
+    folder = Path(path)
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise UsageError(f"--out must be a folder that can be written to; {path!r}: {error.strerror}.") from error
+    return folder
+
+
+def write_whole(path: Path, write: Callable[[Path], Any]) -> None:
+    """Call `write` on a temporary name beside `path`, then rename it."""
+    temporary = path.with_name(f".{path.stem}.tmp{path.suffix}")
+    try:
+        write(temporary)
+        os.replace(temporary, path)
+    except BaseException:
+        with contextlib.suppress(OSError):
+            temporary.unlink()
+        raise
+
+
+def use_files_only() -> bool:
+    """Make matplotlib draw into files, without a screen; False if it is not installed."""
+    try:
+        import matplotlib
+    except ImportError:
+        return False
+    matplotlib.use("Agg")
+    return True
+
+
+def save_figure(figure: Any, path: Path) -> None:
+    """Write a figure and forget it."""
+    import matplotlib.pyplot as plt
+
+    write_whole(path, lambda temporary: figure.savefig(temporary, dpi=150))
+    plt.close(figure)
+
+
+def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """Columns padded to their widest entry; the first is text, the others numbers."""
+    widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
+    lines = [
+        "  ".join(
+            cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in [header, *rows]
+    ]
+    return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:]])

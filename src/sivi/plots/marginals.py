@@ -1,0 +1,59 @@
+"""Marginal distributions of two sample sets, variable by variable."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from .._types import ArrayLike
+from ._figure import SAMPLE_COLOUR, TARGET_COLOUR, pyplot
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_BINS = 60
+
+
+def plot_marginals(
+    draws: ArrayLike, reference: ArrayLike | None = None, *, names: Sequence[str] | None = None
+) -> "Figure":
+    """Histograms of each coordinate: the fit filled, the reference as a line.
+
+    Args:
+        draws: (n, dim), from the fit.
+        reference: (m, dim), exact or MCMC draws to compare with.
+        names: A title for each coordinate.
+
+    Returns:
+        The figure.
+    """
+    points = np.asarray(draws, dtype=float)
+    dim = points.shape[1]
+    titles = [f"$x_{{{i + 1}}}$" for i in range(dim)] if names is None else list(names)
+    columns = min(dim, 4)
+    rows = -(-dim // columns)
+    figure, grid = pyplot().subplots(
+        rows, columns, figsize=(3.0 * columns, 2.4 * rows), layout="constrained", squeeze=False
+    )
+    truth = None if reference is None else np.asarray(reference, dtype=float)
+    for i, ax in enumerate(grid.flat):
+        if i >= dim:
+            ax.set_axis_off()
+            continue
+        both = points[:, i] if truth is None else np.concatenate([points[:, i], truth[:, i]])
+        bins = np.linspace(*np.quantile(both, [0.001, 0.999]), _BINS)
+        ax.hist(points[:, i], bins, density=True, color=SAMPLE_COLOUR, alpha=0.55, label="sivi")
+        if truth is not None:
+            ax.hist(
+                truth[:, i],
+                bins,
+                density=True,
+                color=TARGET_COLOUR,
+                histtype="step",
+                linewidth=1.3,
+                label="exact",
+            )
+        ax.set(title=titles[i], yticks=[])
+    if truth is not None:
+        grid.flat[0].legend(loc="upper right", frameon=False)
+    return figure
