@@ -99,7 +99,8 @@ def encode(value: Any, arrays: list[Any]) -> Any:
         arrays.append(value)
         return {"array": len(arrays) - 1}
     if isinstance(value, eqx.Module) and _library_classes().get(type(value).__name__) is type(value):
-        fields = {f.name: encode(getattr(value, f.name), arrays) for f in dataclasses.fields(type(value))}
+        names = [field.name for field in dataclasses.fields(type(value))]
+        fields = {name: encode(getattr(value, name), arrays) for name in names}
         return {"class": type(value).__name__, "fields": fields}
     if type(value) in (tuple, list):
         return {type(value).__name__: [encode(item, arrays) for item in value]}

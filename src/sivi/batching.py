@@ -33,7 +33,7 @@ class ShuffledBatches(eqx.Module):
     def next_order(self, step: Int[Array, ""], order: Int[Array, " num_data"]) -> Int[Array, " num_data"]:
         """The permutation at `step`, given the one at the step before: drawn only when an epoch starts."""
         starts = step % self.steps_per_epoch == 0
-        return jax.lax.cond(starts, self.order, lambda _: order, step)
+        return jax.lax.cond(starts, lambda now: self.order(now), lambda now: order, step)
 
     def batch(self, step: Int[Array, ""], order: Int[Array, " num_data"]) -> Int[Array, " batch_size"]:
         """The row indices of a step."""

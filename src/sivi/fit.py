@@ -20,7 +20,7 @@ from ._types import KeyLike, as_key, default_float, describe
 from .batching import ShuffledBatches
 from .families import Family
 from .objectives import Objective
-from .posterior import Posterior, attach, fingerprint_of, load
+from .posterior import Posterior, attach, check_same_objective, fingerprint_of, load
 from .targets import Target, as_target
 
 #: A fit stops as diverged when more than this share of its updates was not finite, or this many in a row.
@@ -88,8 +88,9 @@ def fit(
         progress: Show a progress bar on a terminal.
         callbacks: Functions called with a `FitReport` after every chunk; one that returns True stops the fit.
         checkpoint: A file written after every chunk, whole or not at all.
-        resume: A checkpoint, a saved fit or a posterior to continue from. Family, objective, key, `num_steps`
-            and `batch_size` come from it unless given; on CPU the result equals the uninterrupted one bit for bit.
+        resume: A checkpoint, a saved fit or a posterior to continue from. Family, objective, key and
+            `batch_size` are those of that fit; `num_steps` too unless given. On CPU the result equals the
+            uninterrupted one bit for bit.
 
     Returns:
         The posterior. After Ctrl-C it is what was fitted so far.
@@ -166,6 +167,7 @@ def _resumed(
     batch_size: int | None,
 ) -> Posterior:
     if isinstance(resume, Posterior):
+        check_same_objective(resume.objective, objective)
         posterior = attach(resume, target)
     else:
         posterior = load(resume, target, family=family, objective=objective)

@@ -1,9 +1,9 @@
 """What `fit` returns: draws, density, history, and a file."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,7 @@ from ._layout import Layout
 from ._types import KeyLike, as_key, default_float, describe
 from .families import Family
 from .objectives import Objective
-from .targets import Target
+from .targets import Target, as_target
 
 _BLOCK = 65_536  # draws made at once
 _PROBES = 4  # points at which a target's score identifies it
@@ -129,7 +129,7 @@ class Posterior:
             raise FileNotFoundError(f"path must be in an existing folder; {str(target.parent)!r} is not one.")
         header: dict[str, Any] = {
             "format": 1,
-            "versions": {name: version(name) for name in ("jax", "equinox", "optax", "numpy")},
+            "versions": {name: _version(name) for name in ("sivi", "jax", "equinox", "optax", "numpy")},
             "layout": self.layout.to_json(),
             "step": self.step,
             "num_steps": self.num_steps,
@@ -156,6 +156,13 @@ class Posterior:
         return f"Posterior({names}; step {self.step} of {self.num_steps}, {self.skipped} skipped)"
 
 
+def _version(package: str) -> str:
+    try:
+        return version(package)
+    except PackageNotFoundError:  # run from a source tree that is not installed
+        return "unknown"
+
+
 @eqx.filter_jit
 def _draw(family: Family, key: PRNGKeyArray, num: int) -> Float[Array, "num dim"]:
     return jax.vmap(family.sample)(jax.random.split(key, num))
@@ -176,7 +183,7 @@ def fingerprint_of(target: Target) -> np.ndarray:
 
 def load(
     path: str | os.PathLike[str],
-    target: Target | None = None,
+    target: Target | Callable[..., Array] | None = None,
     *,
     family: Family | None = None,
     objective: Objective | None = None,
@@ -187,10 +194,11 @@ def load(
 
     Args:
         path: The file.
-        target: What it was fitted to, as it was given to `fit` wrapped as a `Target`; needed to resume.
+        target: What it was fitted to, as it was given to `fit`: then the posterior can also be resumed.
         family: Needed only if the family has a class of your own, which a file cannot hold: any instance of
             the same structure, whose parameters are then replaced.
-        objective: Needed only to resume, and only if it holds a class or an Optax transform of your own.
+        objective: Needed only to resume, and only if it holds a class or an Optax transform of your own. One
+            that differs from the file's is refused.
 
     Returns:
         The posterior. Without `target` it can sample, but not be resumed.
@@ -201,13 +209,18 @@ def load(
     header, arrays = _store.read(file)
     try:
         posterior = _decode(header, arrays, family, objective)
-    except (KeyError, TypeError, IndexError, AttributeError) as error:
+    except FitFileError:
+        raise
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         raise FitFileError(f"{file} has a malformed header: {type(error).__name__}: {error}") from error
     return posterior if target is None else attach(posterior, target)
 
 
-def attach(posterior: Posterior, target: Target) -> Posterior:
+def attach(posterior: Posterior, target: Target | Callable[..., Array]) -> Posterior:
     """A loaded posterior with its target, and so with its objective's state; refuses another target."""
+    if not isinstance(target, Target):
+        zeros = jnp.zeros(posterior.dim, default_float())
+        target = as_target(target, like=posterior.layout.unravel(zeros))
     if target.layout.variables != posterior.layout.variables:
         raise FitFileError(
             f"the fit is of another model: its unknowns are {_variables(posterior.layout)}, "
@@ -226,7 +239,17 @@ def attach(posterior: Posterior, target: Target) -> Posterior:
 
 
 def _variables(layout: Layout) -> str:
-    return ", ".join(f"{v.name}{list(v.shape)}" for v in layout.variables)
+    return ", ".join(f"{v.name} {v.dtype}{list(v.shape)}" for v in layout.variables)
+
+
+def check_same_objective(stored: Objective | None, given: Objective | None) -> None:
+    """Refuse to go on with other settings than a fit was begun with."""
+    if stored is None or given is None:
+        return
+    (here, leaves), (there, stored_leaves) = _encode(given), _encode(stored)
+    same = len(leaves) == len(stored_leaves) and all(map(np.array_equal, leaves, stored_leaves))
+    if here != there or not same:
+        raise FitFileError(f"objective must be the one the fit was begun with, {stored}; got {given}.")
 
 
 def _encode(part: Any) -> tuple[Any, list[np.ndarray]]:
@@ -251,12 +274,14 @@ def _decode(
         return [arrays[f"{name}/{i}"] for i in range(count)]
 
     def part(name: str, given: Any) -> Any:
-        custom = isinstance(header[name], dict) and "custom" in header[name]
-        if given is not None:
-            return _store.fill(given, group(name), name)
-        if custom:
-            return None
-        return _store.decode(header[name], [jnp.asarray(leaf) for leaf in group(name)])
+        if isinstance(header[name], dict) and "custom" in header[name]:
+            return None if given is None else _store.fill(given, group(name), name)
+        stored = _store.decode(header[name], [jnp.asarray(leaf) for leaf in group(name)])
+        if name == "objective":
+            check_same_objective(stored, given)
+        elif given is not None:
+            _store.fill(given, group(name), name)  # checks that the two have the same structure
+        return stored
 
     if header["format"] != 1:
         raise FitFileError(f"the file has format {describe(header['format'])}; this version of sivi reads 1.")

@@ -78,7 +78,7 @@ def _x_shaped(args: argparse.Namespace, folder: Path, figures: bool) -> list[str
             return
         keys = jax.random.split(jax.random.key(report.step), 1000)
         draws = np.asarray(jax.vmap(report.family.sample)(keys))
-        critic = report.objective.field(report.state, target)  # pyright: ignore[reportAttributeAccessIssue]
+        critic = report.objective.field(report.state, target)
         snapshots.append((report.step, critic, draws))
 
     start = time.perf_counter()

@@ -72,7 +72,7 @@ def run(args: argparse.Namespace) -> int:
     print(summary(posterior, draws))
     _write(posterior, target, draws, folder)
     print(f"\nwritten to {folder}: {', '.join(sorted(path.name for path in folder.iterdir()))}")
-    return 0
+    return 0 if posterior.step == posterior.num_steps else 130
 
 
 def _fit(target: Target, args: argparse.Namespace, file: Path) -> Posterior:
@@ -86,7 +86,7 @@ def _fit(target: Target, args: argparse.Namespace, file: Path) -> Posterior:
             resume=file if args.resume else None,
         )
     except Exception as error:
-        if getattr(error, "__notes__", None):  # raised by the user's function
+        if any(note.startswith("(raised by") for note in getattr(error, "__notes__", ())):
             raise UsageError(f"{args.model}: {describe_error(error)}") from error
         raise
 

@@ -37,7 +37,7 @@ def load_target(path: str) -> Target:
 
 def describe_error(error: BaseException) -> str:
     """The user's own exception in one line: kind, text and our note on where it came from."""
-    notes = " ".join(getattr(error, "__notes__", ()))
+    notes = " ".join(note for note in getattr(error, "__notes__", ()) if note.startswith("(raised by"))
     text = str(error).splitlines()[0] if str(error) else ""
     return f"{type(error).__name__}: {text} {notes}".strip()
 

@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Sequence
-from typing import Literal
 
 import equinox as eqx
 import jax
@@ -12,8 +11,6 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from .._errors import check_count
 from .._networks import MLP
 from .._types import Activation, default_float, describe
-
-Floor = Literal["smooth", "clamp"]
 
 #: σ ≥ e⁻³, that is log σ² ≥ −6, as in the paper's experiments.
 DEFAULT_FLOOR = math.exp(-3.0)
@@ -27,7 +24,7 @@ class LogVariance(eqx.Module):
     """
 
     floor: float = eqx.field(static=True)
-    kind: Floor = eqx.field(static=True)
+    kind: str = eqx.field(static=True)
 
     def __check_init__(self) -> None:
         if self.kind not in ("smooth", "clamp"):

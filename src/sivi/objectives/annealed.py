@@ -1,5 +1,6 @@
 """Annealing as a wrapper of any objective."""
 
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -49,6 +50,9 @@ class Annealed(Objective):
         if self.base is not None and self.base.dim != target.dim:
             raise ValueError(f"base must have the target's dim, {target.dim}; got {self.base.dim}.")
         self.objective.check(family, self._tempered(target, jnp.zeros((), jnp.int32)))
+
+    def field(self, state: AnnealedState, target: Target) -> Callable[[Array], Array] | None:
+        return self.objective.field(state.inner, self._tempered(target, state.step))
 
     def init(self, key: PRNGKeyArray, family: Family, target: Target) -> AnnealedState:
         step = jnp.zeros((), jnp.int32)

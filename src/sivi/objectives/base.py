@@ -1,6 +1,7 @@
 """How a family is fitted: the interface of every method."""
 
 import abc
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -27,6 +28,10 @@ class Objective(eqx.Module):
 
     def check(self, family: Family, target: Target) -> None:
         """Refuse, with a sentence, a family or target that lacks what this objective needs."""
+
+    def field(self, state: Any, target: Target) -> Callable[[Array], Array] | None:
+        """The critic of a state as a function of one point; None for a method without a critic."""
+        return None
 
     @abc.abstractmethod
     def init(self, key: PRNGKeyArray, family: Family, target: Target) -> PyTree:

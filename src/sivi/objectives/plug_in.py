@@ -41,7 +41,9 @@ class PlugInFisher(CriticObjective):
     ) -> tuple[Scalar, Metrics]:
         def one(mixing_noise: Array, eps: Array) -> Array:
             x = family.joint(mixing_noise, eps).x
-            return jnp.sum(field(x, target.score(x, batch)) ** 2)
+            # Where the critic ignores the score, the score need not have a derivative.
+            score = target.score(jax.lax.stop_gradient(x) if self.ignores_score else x, batch)
+            return jnp.sum(field(x, score) ** 2)
 
         norm = jnp.mean(jax.vmap(one)(*noise))
         return norm, {"critic_norm": norm}

@@ -1,5 +1,6 @@
 """What is inferred."""
 
+from .._layout import Layout
 from .banana import Banana
 from .base import BayesianModel, ExactTarget, Target
 from .functional import LogDensity, ScoreFunction, as_target
@@ -14,6 +15,7 @@ __all__ = [
     "BayesianModel",
     "ExactTarget",
     "GaussianMixture",
+    "Layout",
     "LinearRegression",
     "LogDensity",
     "Multimodal",

@@ -1,0 +1,35 @@
+"""Sphinx settings. Built with warnings as errors: `make docs`."""
+
+import re
+from importlib.metadata import version as installed_version
+from typing import Any
+
+project = "sivi"
+author = "The sivi developers"
+release = version = installed_version("sivi")
+
+extensions = ["sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.mathjax", "myst_parser"]
+exclude_patterns = ["_build"]
+html_theme = "furo"
+html_title = f"sivi {release}"
+
+myst_enable_extensions = ["dollarmath"]
+myst_heading_anchors = 3
+
+autodoc_typehints = "none"  # the docstrings say what the arguments are
+autodoc_member_order = "bysource"
+autodoc_preserve_defaults = True
+napoleon_attr_annotations = False
+
+
+def _as_rst(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    """Docstrings write code in single backticks, and q(x|z) with bare bars, which reStructuredText would misread."""
+    for i, line in enumerate(lines):
+        if not line.lstrip().startswith((">>>", "...")):
+            pieces = re.split("`([^`]+)`", line)  # every second piece is code
+            lines[i] = "".join(f"``{p}``" if j % 2 else p.replace("|", r"\|") for j, p in enumerate(pieces))
+
+
+def setup(app: Any) -> None:
+    """Connect the docstring filter, to run before napoleon's."""
+    app.connect("autodoc-process-docstring", _as_rst, priority=400)

@@ -1,0 +1,77 @@
+"""Every plug-in of the library: a new one adds a line here and is then held to the contracts."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import optax
+
+import sivi
+from oracles import linear_gaussian_model
+from sivi import families, objectives, optimizers, schedules, targets
+
+TARGETS = {
+    "Banana": targets.Banana,
+    "Multimodal": targets.Multimodal,
+    "XShaped": targets.XShaped,
+    "GaussianMixture": lambda: targets.GaussianMixture(
+        [[0.0, 1.0, -1.0], [2.0, 0.0, 0.0]], [np.diag([1.0, 0.5, 2.0]), np.eye(3)], [1.0, 3.0]
+    ),
+    "LinearRegression": lambda: targets.LinearRegression(
+        np.random.default_rng(0).normal(size=(12, 2)), np.random.default_rng(1).normal(size=12)
+    ),
+    "BayesianModel": linear_gaussian_model,
+    "LogDensity": lambda: targets.LogDensity(
+        lambda p: -jnp.sum(p["a"] ** 4) - p["b"] ** 2 + p["a"][0] * p["b"], like={"a": np.zeros(2), "b": 0.0}
+    ),
+    "ScoreFunction": lambda: targets.ScoreFunction(lambda x: -x - x**3, dim=2),
+    "Tempered": lambda: targets.Tempered(targets.Banana(), jnp.asarray(0.4, float), targets.Multimodal()),
+}
+
+MIXINGS = {
+    "NormalMixing": lambda key: families.NormalMixing(3),
+    "ImplicitMixing": lambda key: families.ImplicitMixing(4, 3, hidden=(16,), key=key),
+}
+
+CONDITIONALS = {
+    "DiagonalGaussian": lambda key: families.DiagonalGaussian(3, 2, hidden=(16, 16), key=key),
+    "DiagonalGaussian-network": lambda key: families.DiagonalGaussian(3, 2, hidden=(16,), scale="network", key=key),
+    "DiagonalGaussian-clamp": lambda key: families.DiagonalGaussian(
+        3, 2, hidden=(16,), activation="relu", skip=False, floor="clamp", key=key
+    ),
+    "StudentT": lambda key: families.StudentT(3, 2, df=4.0, hidden=(16, 16), key=key),
+    "StudentT-network": lambda key: families.StudentT(3, 2, hidden=(16,), scale="network", key=key),
+}
+
+_SMALL = {"num_particles": 32, "critic": objectives.MLPCritic((16,))}
+
+OBJECTIVES = {
+    "ScoreMatching": lambda: objectives.ScoreMatching(**_SMALL),
+    "ScoreMatching-residual": lambda: objectives.ScoreMatching(psi=1.0, critic_steps=2, critic_particles=16, **_SMALL),
+    "ScoreMatching-scheduled": lambda: objectives.ScoreMatching(psi=schedules.StepDecay(1.0, 0.9, 3), **_SMALL),
+    "PlugInFisher": lambda: objectives.PlugInFisher(**_SMALL),
+    "Annealed": lambda: objectives.Annealed(objectives.ScoreMatching(**_SMALL)),
+    "Annealed-path": lambda: objectives.Annealed(
+        objectives.ScoreMatching(**_SMALL), schedules.Ramp(0.0, 1.0, 0.5), targets.Multimodal()
+    ),
+}
+
+#: Objectives that a file cannot hold, since they carry a user's own Optax transform.
+CUSTOM_OBJECTIVES = {
+    "ScoreMatching-optax": lambda: objectives.ScoreMatching(
+        optimizer=optax.sgd(1e-5), critic_optimizer=optax.adamw(1e-3), **_SMALL
+    ),
+}
+
+SCHEDULES = {
+    "Constant": lambda: schedules.Constant(0.3),
+    "StepDecay": lambda: schedules.StepDecay(1.0, 0.5, 7),
+    "Cosine": lambda: schedules.Cosine(1.0, 0.1),
+    "Ramp": lambda: schedules.Ramp(),
+}
+
+OPTIMIZERS = {"Adam": lambda: optimizers.Adam(schedules.Cosine(1e-2), b2=0.99)}
+
+
+def small_family(conditional="DiagonalGaussian", mixing="NormalMixing") -> sivi.SemiImplicit:
+    key = jax.random.key(5)
+    return sivi.SemiImplicit(MIXINGS[mixing](key), CONDITIONALS[conditional](key))

@@ -1,0 +1,127 @@
+"""Theorem 1 of the paper on a family whose Fisher divergence is known in closed form."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import sivi
+from oracles import (
+    bonferroni,
+    fisher_divergence,
+    gaussian_target,
+    largest_z,
+    linear_gaussian_family,
+    monte_carlo,
+    optimal_critic,
+)
+from sivi.objectives import PlugInFisher, ScoreMatching, minimax
+
+NUM_DRAWS = 400_000
+
+
+@pytest.fixture
+def setting(x64):
+    family, target = linear_gaussian_family(), gaussian_target()
+    noise = jax.vmap(family.sample_noise)(jax.random.split(jax.random.key(0), NUM_DRAWS))
+    return family, target, noise
+
+
+def per_draw(loss):
+    """From a loss of a batch of noise to one of a single draw."""
+    return lambda *noise: loss(tuple(array[None] for array in noise))
+
+
+def test_value_at_the_optimal_critic_is_the_fisher_divergence(setting):
+    family, target, noise = setting
+    critic = optimal_critic(family.conditional, target)
+    result = monte_carlo(per_draw(lambda n: minimax(family, critic, target, None, n)[0]), noise)
+    truth = fisher_divergence(family.conditional, target)
+    assert float(truth) > 1.0  # a divergence near zero would prove little
+    assert max(largest_z(result, truth).values()) < bonferroni(1)
+
+
+def test_critic_norm_at_the_optimal_critic_is_the_fisher_divergence(setting):
+    family, target, noise = setting
+    critic = optimal_critic(family.conditional, target)
+    result = monte_carlo(per_draw(lambda n: minimax(family, critic, target, None, n)[1]["critic_norm"]), noise)
+    assert max(largest_z(result, fisher_divergence(family.conditional, target)).values()) < bonferroni(1)
+
+
+def gradients(objective, setting):
+    """Monte Carlo gradient of the family's loss at the optimal critic, and the closed form's."""
+    family, target, noise = setting
+    critic = optimal_critic(family.conditional, target)
+
+    def gradient(mixing_noise, eps):
+        def loss(conditional):
+            moved = sivi.SemiImplicit(family.mixing, conditional)
+            return objective.family_loss(moved, critic, target, None, (mixing_noise[None], eps[None]))[0]
+
+        grad = eqx.filter_grad(loss)(family.conditional)
+        return {"A": grad.A, "b": grad.b, "log_sigma": grad.log_sigma}
+
+    exact = eqx.filter_grad(fisher_divergence)(family.conditional, target)
+    truth = {"A": exact.A, "b": exact.b, "log_sigma": exact.log_sigma}
+    return monte_carlo(gradient, noise), truth
+
+
+def test_family_gradient_at_the_optimal_critic_is_that_of_the_fisher_divergence(setting):
+    result, truth = gradients(ScoreMatching(), setting)
+    count = sum(leaf.size for leaf in jax.tree.leaves(truth))
+    scores = largest_z(result, truth)
+    assert max(scores.values()) < bonferroni(count), scores
+
+
+def test_plug_in_gradient_is_biased_in_every_parameter(setting):
+    result, truth = gradients(PlugInFisher(), setting)
+    scores = largest_z(result, truth)
+    assert min(scores.values()) > 50.0, scores
+
+
+@pytest.mark.parametrize("size", [0.1, 1.0])
+def test_value_for_a_critic_off_by_a_field(setting, size):
+    """L(φ, g* + r) = Fisher divergence − E‖r‖²."""
+    family, target, noise = setting
+    best = optimal_critic(family.conditional, target)
+
+    def error(x):
+        return size * jnp.array([jnp.sin(x[0]) + 0.5, x[1] * x[2], 1.0 - x[0] ** 2])
+
+    def difference(mixing_noise, eps):
+        n = (mixing_noise[None], eps[None])
+        x = family.joint(mixing_noise, eps).x
+        value = minimax(family, lambda x, s: best(x, s) + error(x), target, None, n)[0]
+        return value + jnp.sum(error(x) ** 2)
+
+    result = monte_carlo(difference, noise)
+    truth = fisher_divergence(family.conditional, target)
+    assert max(largest_z(result, truth).values()) < bonferroni(1)
+
+
+def test_the_critic_climbs_to_the_fisher_divergence():
+    """With the family held still, a trained critic attains the maximum of Theorem 1."""
+    import optax
+
+    family, target = linear_gaussian_family(), gaussian_target()
+    objective = ScoreMatching(
+        optimizer=optax.sgd(0.0), critic_steps=1, num_particles=512, critic_optimizer=sivi.optimizers.Adam(3e-3)
+    )
+    posterior = sivi.fit(target, family=family, objective=objective, num_steps=3000, progress=False)
+    truth = float(fisher_divergence(family.conditional, target))
+    tail = {name: values[-1000:].mean() for name, values in posterior.history.items()}
+    np.testing.assert_allclose(tail["loss"], truth, rtol=0.05)
+    np.testing.assert_allclose(tail["critic_norm"], truth, rtol=0.05)
+
+
+@pytest.mark.parametrize("psi", [0.0, 1.0, sivi.schedules.StepDecay(1.0, 0.9, 10)])
+def test_whole_critic_is_network_plus_psi_times_score(psi):
+    target, family = gaussian_target(), linear_gaussian_family()
+    objective = ScoreMatching(psi=psi).bind(100)
+    state = objective.init(jax.random.key(0), family, target)
+    state = eqx.tree_at(lambda s: s.step, state, jnp.int32(25))
+    x = jnp.array([0.3, -0.2, 1.0])
+    expected_psi = 0.81 if isinstance(psi, sivi.schedules.Schedule) else psi
+    expected = state.critic(x) + expected_psi * target.score(x)
+    np.testing.assert_allclose(objective.field(state, target)(x), expected, rtol=1e-5)

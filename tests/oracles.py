@@ -1,0 +1,149 @@
+"""Ground truth: the linear-Gaussian family, for which everything has a closed form, and the statistics to test it.
+
+z ~ N(0, I), x|z ~ N(A z + b, diag σ²) gives q(x) = N(b, AAᵀ + diag σ²).
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+from scipy import stats
+
+import sivi
+from sivi.families.base import Conditional
+from sivi.families.diagonal_gaussian import GaussianAt
+from sivi.targets import BayesianModel, GaussianMixture
+
+
+class LinearGaussian(Conditional):
+    """x|z ~ N(A z + b, diag σ²) with σ = exp(log_sigma)."""
+
+    A: Array
+    b: Array
+    log_sigma: Array
+
+    @property
+    def latent_dim(self):
+        return self.A.shape[1]
+
+    @property
+    def dim(self):
+        return self.A.shape[0]
+
+    def sample_noise(self, key):
+        return jax.random.normal(key, (self.dim,), self.A.dtype)
+
+    def at(self, z):
+        return GaussianAt(self.A @ z + self.b, jnp.exp(self.log_sigma))
+
+    @property
+    def covariance(self):
+        return self.A @ self.A.T + jnp.diag(jnp.exp(2 * self.log_sigma))
+
+
+def linear_gaussian_family() -> sivi.SemiImplicit:
+    A = jnp.array([[0.9, -0.4], [0.3, 0.7], [-0.5, 0.2]])
+    b = jnp.array([0.4, -0.3, 0.8])
+    return sivi.SemiImplicit(sivi.NormalMixing(2), LinearGaussian(A, b, jnp.log(jnp.array([0.6, 0.8, 0.5]))))
+
+
+def gaussian_target() -> GaussianMixture:
+    """Correlated, with another mean and covariance than the family."""
+    root = np.array([[1.0, 0.0, 0.0], [0.5, 0.8, 0.0], [-0.3, 0.4, 0.9]])
+    return GaussianMixture([[-0.2, 0.5, 0.1]], [root @ root.T])
+
+
+def fisher_divergence(conditional: LinearGaussian, target: GaussianMixture) -> Array:
+    """E_q‖∇log p − ∇log q‖² in closed form, as a function of the family's parameters."""
+    precision = jnp.linalg.inv(target.cholesky[0] @ target.cholesky[0].T)
+    C = conditional.covariance
+    difference = jnp.linalg.inv(C) - precision
+    offset = precision @ (conditional.b - target.means[0])
+    return offset @ offset + jnp.trace(difference @ C @ difference)
+
+
+def optimal_critic(conditional: LinearGaussian, target: GaussianMixture):
+    """g(x) = S(x) − ∇log q(x), held fixed: it does not follow the family's parameters."""
+    C_inv = jnp.linalg.inv(conditional.covariance)
+    return lambda x, score: score_of(target, x) + C_inv @ (x - conditional.b)
+
+
+def score_of(target: GaussianMixture, x: Array) -> Array:
+    return target.whitener[0].T @ (target.whitener[0] @ (target.means[0] - x))
+
+
+class Accumulated(eqx.Module):
+    """Mean and standard error of a pytree of Monte Carlo estimates."""
+
+    mean: object
+    error: object
+
+
+def monte_carlo(estimate, noise, block: int = 10_000) -> Accumulated:
+    """Mean and standard error of `estimate(noise of one draw)` over all draws, in blocks."""
+
+    def sums(part):
+        values = jax.vmap(estimate)(*part)
+        return jax.tree.map(lambda v: (v.sum(0), (v**2).sum(0)), values)
+
+    num = noise[0].shape[0]
+    blocks = jax.tree.map(lambda a: a.reshape(num // block, block, *a.shape[1:]), noise)
+    total = jax.tree.map(lambda a: a.sum(0), jax.jit(lambda b: jax.lax.map(sums, b))(blocks))
+    is_pair = lambda node: isinstance(node, tuple) and len(node) == 2  # noqa: E731
+    mean = jax.tree.map(lambda pair: pair[0] / num, total, is_leaf=is_pair)
+    error = jax.tree.map(lambda pair: jnp.sqrt((pair[1] / num - (pair[0] / num) ** 2) / num), total, is_leaf=is_pair)
+    return Accumulated(mean, error)
+
+
+def largest_z(result: Accumulated, truth) -> dict[str, float]:
+    """The largest |mean − truth| / standard error of each leaf."""
+    leaves = zip(
+        jax.tree_util.tree_leaves_with_path(result.mean),
+        jax.tree.leaves(result.error),
+        jax.tree.leaves(truth),
+        strict=True,
+    )
+    return {
+        jax.tree_util.keystr(path, simple=True): float(jnp.max(jnp.abs(mean - exact) / error))
+        for (path, mean), error, exact in leaves
+    }
+
+
+def bonferroni(count: int, false_failure_rate: float = 1e-4) -> float:
+    """The |z| that the largest of `count` scores exceeds at most at this rate when all is right."""
+    return float(stats.norm.isf(false_failure_rate / (2 * count)))
+
+
+class LinearGaussianModel(BayesianModel):
+    """y_n ~ N(x·features_n, noise²), x ~ N(0, I): a conjugate model with a Gaussian posterior."""
+
+    data: tuple[Array, Array]
+    noise: float = 0.5
+
+    @property
+    def dim(self):
+        return self.data[0].shape[1]
+
+    def log_prior(self, x):
+        return jnp.sum(jax.scipy.stats.norm.logpdf(x))
+
+    def log_likelihood(self, x, datum):
+        features, y = datum
+        return jax.scipy.stats.norm.logpdf(y, features @ x, self.noise)
+
+    def predict(self, x, inputs):
+        return inputs @ x
+
+    def posterior(self) -> tuple[np.ndarray, np.ndarray]:
+        """Mean and covariance."""
+        features, y = (np.asarray(a, float) for a in self.data)
+        covariance = np.linalg.inv(np.eye(self.dim) + features.T @ features / self.noise**2)
+        return covariance @ features.T @ y / self.noise**2, covariance
+
+
+def linear_gaussian_model(num_data: int = 24) -> LinearGaussianModel:
+    rng = np.random.default_rng(3)
+    features = rng.normal(size=(num_data, 3))
+    y = features @ np.array([0.7, -1.2, 0.3]) + 0.5 * rng.normal(size=num_data)
+    return LinearGaussianModel((jnp.asarray(features), jnp.asarray(y)))

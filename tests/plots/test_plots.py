@@ -1,0 +1,69 @@
+import matplotlib
+
+matplotlib.use("Agg")
+
+import jax.numpy as jnp
+import matplotlib.pyplot as plt
+import numpy as np
+import pytest
+
+from sivi.plots import plot_critic, plot_marginals, plot_samples, plot_traces
+from sivi.plots.samples import _density, _levels
+from sivi.targets import GaussianMixture, XShaped
+
+DRAWS = np.random.default_rng(0).normal(size=(500, 2))
+
+
+@pytest.fixture(autouse=True)
+def _close():
+    yield
+    plt.close("all")
+
+
+def test_contours_enclose_the_stated_mass():
+    """For a standard Gaussian the region of mass p is a disc with density exp(log(1 − p))."""
+    target = GaussianMixture([[0.0, 0.0]], [np.eye(2)])
+    side = np.linspace(-5.0, 5.0, 400)
+    levels = _levels(_density(target, side, side))
+    np.testing.assert_allclose(levels, [0.01, 0.05, 0.2, 0.5, 0.8], rtol=0.02)
+
+
+def test_samples_show_all_draws_and_the_contours():
+    ax = plot_samples(DRAWS, XShaped(), label="fit")
+    assert len(ax.collections[0].get_offsets()) == 500
+    assert len(ax.collections) == 2
+    assert ax.get_legend().get_texts()[0].get_text() == "fit"
+
+
+def test_critic_arrows_are_the_field():
+    ax = plot_critic(lambda x: jnp.array([x[1], 0.0]), DRAWS)
+    quiver = ax.collections[-1]
+    np.testing.assert_array_equal(quiver.V, 0.0)
+    assert np.corrcoef(quiver.U, quiver.XY[:, 1])[0, 1] > 0.9
+
+
+def test_traces_have_a_panel_per_metric_and_survive_gaps():
+    values = np.random.default_rng(1).normal(size=1000)
+    values[100:300] = np.nan
+    figure = plot_traces({"critic_norm": values**2, "loss": values})
+    assert figure.axes[0].get_ylabel() == "minimax loss"
+    assert figure.axes[0].get_xlim() == (0.0, 1000.0)
+
+
+def test_marginals_have_a_panel_per_coordinate():
+    draws = np.random.default_rng(2).normal(size=(200, 5))
+    figure = plot_marginals(draws, draws, names=list("abcde"))
+    assert [ax.get_title() for ax in figure.axes[:5]] == list("abcde")
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: plot_samples(np.zeros((3, 3))), r"draws must have shape \(n, 2\); got \(3, 3\)"),
+        (lambda: plot_critic(lambda x: x, np.zeros(3)), r"draws must have shape \(n, 2\)"),
+        (lambda: plot_traces({"loss": np.zeros(3)}, ["elbo"]), r"names must be among .*\['loss'\]; got \['elbo'\]"),
+    ],
+)
+def test_wrong_input(call, message):
+    with pytest.raises(ValueError, match=message):
+        call()

@@ -1,0 +1,38 @@
+"""The code in the documents runs: every Python block of a page, in order, in one namespace."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import sivi
+
+ROOT = Path(__file__).parents[1]
+PAGES = ["README.md", "docs/guide.md", "docs/method.md", "docs/index.md"]
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_python_blocks_run(page, tmp_path, monkeypatch):
+    import matplotlib
+
+    matplotlib.use("Agg")
+    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(), re.MULTILINE | re.DOTALL)
+    fit = sivi.fit
+
+    def short(*arguments, **settings):
+        """The page's fits with a few updates each: here only that they run is of interest."""
+        steps = 10 if settings.get("num_steps") is None and "resume" not in settings else settings.get("num_steps")
+        return fit(*arguments, **settings | {"num_steps": steps and min(steps, 50), "progress": False})
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sivi, "fit", short)
+    namespace: dict[str, object] = {}
+    for block in blocks:
+        exec(compile(block, page, "exec"), namespace)
+    assert blocks or page == "docs/index.md"
+
+
+def test_links_between_documents_lead_somewhere():
+    for path in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]:
+        for link in re.findall(r"\]\(([^)#:]+?)(?:#[^)]*)?\)", path.read_text()):
+            assert (path.parent / link).exists(), f"{path.name}: {link}"
