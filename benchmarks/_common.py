@@ -68,6 +68,7 @@ def paper_objective(num_particles: int = 500, annealed: bool = False) -> sivi.ob
         num_particles=num_particles,
         critic_steps=1,
         critic=MLPCritic((128, 128), activation="relu"),
+        psi=0.0,
         optimizer=adam(1e-3),
         critic_optimizer=adam(2e-3),
     )

@@ -31,8 +31,8 @@ class LinearGaussian(Conditional):
     def dim(self):
         return self.A.shape[0]
 
-    def sample_noise(self, key):
-        return jax.random.normal(key, (self.dim,), self.A.dtype)
+    def sample_noise(self, key, shape=()):
+        return jax.random.normal(key, (*shape, self.dim), self.A.dtype)
 
     def at(self, z):
         return GaussianAt(self.A @ z + self.b, jnp.exp(self.log_sigma))

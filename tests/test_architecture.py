@@ -34,8 +34,8 @@ PUBLIC = {
     "sivi": """CheckpointError DiagonalGaussian FitDiverged FitFileError FitReport ImplicitMixing MissingLogProb
         NormalMixing Posterior SemiImplicit SiviError StudentT defaults families fit load metrics objectives optimizers
         plots schedules targets""",
-    "sivi.targets": """Banana BayesianModel ExactTarget GaussianMixture Layout LinearRegression LogDensity Multimodal
-        ScoreFunction Target Tempered XShaped as_target""",
+    "sivi.targets": """Banana BayesianModel ExactTarget GaussianMixture IsotropicGaussian Layout LinearRegression
+        LogDensity Multimodal ScoreFunction Target Tempered XShaped as_target""",
     "sivi.families": """Conditional ConditionalDistribution DiagonalGaussian Family ImplicitMixing Joint Mixing
         NormalMixing SemiImplicit StudentT""",
     "sivi.objectives": """Annealed CriticObjective CriticSpec LossObjective MLPCritic MinimaxState Objective

@@ -102,7 +102,7 @@ def encode(value: Any, arrays: list[Any]) -> Any:
         names = [field.name for field in dataclasses.fields(type(value))]
         fields = {name: encode(getattr(value, name), arrays) for name in names}
         return {"class": type(value).__name__, "fields": fields}
-    if type(value) in (tuple, list):
+    if isinstance(value, (tuple, list)) and type(value) in (tuple, list):
         return {type(value).__name__: [encode(item, arrays) for item in value]}
     for name, function in ACTIVATIONS.items():
         if value is function:

@@ -16,6 +16,7 @@ TARGETS = {
     "GaussianMixture": lambda: targets.GaussianMixture(
         [[0.0, 1.0, -1.0], [2.0, 0.0, 0.0]], [np.diag([1.0, 0.5, 2.0]), np.eye(3)], [1.0, 3.0]
     ),
+    "IsotropicGaussian": lambda: targets.IsotropicGaussian(2, 0.7),
     "LinearRegression": lambda: targets.LinearRegression(
         np.random.default_rng(0).normal(size=(12, 2)), np.random.default_rng(1).normal(size=12)
     ),

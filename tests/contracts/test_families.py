@@ -39,7 +39,7 @@ def test_conditional_scores_agree(conditional, precision):
 def test_conditional_density_is_that_of_its_draws(conditional):
     """E[score] = 0 and E[score (x − μ)ᵀ] = −I under q(x|z)."""
     at = conditional.at(z_of(conditional))
-    eps = jax.vmap(conditional.sample_noise)(jax.random.split(jax.random.key(4), 200_000))
+    eps = conditional.sample_noise(jax.random.key(4), (200_000,))
     draws = jax.vmap(at.transform)(eps)
     scores = jax.vmap(at.score_at)(eps)
     stein = scores[:, :, None] * (draws - at.mean)[:, None, :] + jnp.eye(conditional.dim)
@@ -57,7 +57,7 @@ def test_conditional_log_prob_is_normalised(conditional):
 
 
 def test_mixing_noise_density_is_that_of_its_draws(mixing):
-    noise = jax.vmap(mixing.sample_noise)(jax.random.split(jax.random.key(5), 100_000))
+    noise = mixing.sample_noise(jax.random.key(5), (100_000,))
     scores = jax.vmap(jax.grad(mixing.noise_log_prob))(noise)
     stein = scores[:, :, None] * noise[:, None, :] + jnp.eye(noise.shape[1])
     z = stein.mean(0) / (stein.std(0) / np.sqrt(len(stein)))

@@ -24,7 +24,7 @@ NUM_DRAWS = 400_000
 @pytest.fixture
 def setting(x64):
     family, target = linear_gaussian_family(), gaussian_target()
-    noise = jax.vmap(family.sample_noise)(jax.random.split(jax.random.key(0), NUM_DRAWS))
+    noise = family.sample_noise(jax.random.key(0), (NUM_DRAWS,))
     return family, target, noise
 
 

@@ -1,6 +1,7 @@
 """With what: the two layers of a semi-implicit family, and the family itself.
 
-Everything here is about one draw; callers vectorise.
+Everything here is about one draw, and callers vectorise; only noise comes, as in `jax.random`, in any shape, since
+one large draw is cheaper than many small ones.
 """
 
 import abc
@@ -17,8 +18,8 @@ class Mixing(eqx.Module):
     dim: eqx.AbstractVar[int]
 
     @abc.abstractmethod
-    def sample_noise(self, key: PRNGKeyArray) -> Float[Array, " noise"]:
-        """Base noise, from a distribution without parameters."""
+    def sample_noise(self, key: PRNGKeyArray, shape: tuple[int, ...] = ()) -> Float[Array, "*shape noise"]:
+        """Base noise, from a distribution without parameters: one draw, or as many as `shape` says."""
 
     @abc.abstractmethod
     def noise_log_prob(self, noise: Float[Array, " noise"]) -> Scalar:
@@ -56,8 +57,8 @@ class Conditional(eqx.Module):
     dim: eqx.AbstractVar[int]
 
     @abc.abstractmethod
-    def sample_noise(self, key: PRNGKeyArray) -> Float[Array, " dim"]:
-        """The noise eps, from a distribution without parameters."""
+    def sample_noise(self, key: PRNGKeyArray, shape: tuple[int, ...] = ()) -> Float[Array, "*shape dim"]:
+        """The noise eps, from a distribution without parameters: one draw, or as many as `shape` says."""
 
     @abc.abstractmethod
     def at(self, z: Float[Array, " latent"]) -> ConditionalDistribution:

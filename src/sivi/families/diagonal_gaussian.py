@@ -39,7 +39,9 @@ class DiagonalGaussian(Conditional):
         dim: Length of x.
         hidden: Widths of the hidden layers.
         activation: A function or a name such as `"silu"`.
-        skip: Add a linear map A z to μ(z), A started at the identity.
+        skip: Add a linear map A z to μ(z), A started at `skip_scale` times the identity.
+        skip_scale: See `skip`.
+        final_scale: Factor on the initial weights of the last layer of μ.
         scale: `"global"`, one trainable vector σ; or `"network"`, σ_φ(z).
         sigma_init: σ at the start.
         sigma_floor: σ never falls below this.
@@ -66,6 +68,8 @@ class DiagonalGaussian(Conditional):
         hidden: Sequence[int] = (64, 64),
         activation: str | Activation = "silu",
         skip: bool = True,
+        skip_scale: float = 1.0,
+        final_scale: float = 1.0,
         scale: str = "global",
         sigma_init: float = 1.0,
         sigma_floor: float = DEFAULT_FLOOR,
@@ -78,6 +82,8 @@ class DiagonalGaussian(Conditional):
             hidden=hidden,
             activation=activation,
             skip=skip,
+            skip_scale=skip_scale,
+            final_scale=final_scale,
             scale=scale,
             sigma_init=sigma_init,
             sigma_floor=sigma_floor,
@@ -86,8 +92,8 @@ class DiagonalGaussian(Conditional):
         )
         self.latent_dim, self.dim = int(latent_dim), int(dim)
 
-    def sample_noise(self, key: PRNGKeyArray) -> Float[Array, " dim"]:
-        return jax.random.normal(key, (self.dim,), default_float())
+    def sample_noise(self, key: PRNGKeyArray, shape: tuple[int, ...] = ()) -> Float[Array, "*shape dim"]:
+        return jax.random.normal(key, (*shape, self.dim), default_float())
 
     def at(self, z: Float[Array, " latent"]) -> GaussianAt:
         return GaussianAt(*self.networks(z))

@@ -42,8 +42,8 @@ class ImplicitMixing(Mixing):
         self.noise_dim, self.dim = check_count("noise_dim", noise_dim), check_count("dim", dim)
         self.network = MLP(noise_dim, dim, hidden=hidden, activation=activation, skip=skip, key=key)
 
-    def sample_noise(self, key: PRNGKeyArray) -> Float[Array, " noise"]:
-        return jax.random.normal(key, (self.noise_dim,), default_float())
+    def sample_noise(self, key: PRNGKeyArray, shape: tuple[int, ...] = ()) -> Float[Array, "*shape noise"]:
+        return jax.random.normal(key, (*shape, self.noise_dim), default_float())
 
     def noise_log_prob(self, noise: Float[Array, " noise"]) -> Scalar:
         return jnp.sum(jax.scipy.stats.norm.logpdf(noise))

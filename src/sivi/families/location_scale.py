@@ -50,7 +50,9 @@ class LocationScale(eqx.Module):
         dim: Length of x.
         hidden: Widths of the hidden layers.
         activation: A function or a name such as `"silu"`.
-        skip: Add a linear map A z to μ, A started at the identity.
+        skip: Add a linear map A z to μ, A started at `skip_scale` times the identity.
+        skip_scale: See `skip`.
+        final_scale: Factor on the initial weights of the last layer of μ.
         scale: `"global"`, one trainable vector σ; or `"network"`, σ_φ(z).
         sigma_init: σ at the start.
         sigma_floor: σ never falls below this.
@@ -71,6 +73,8 @@ class LocationScale(eqx.Module):
         hidden: Sequence[int],
         activation: str | Activation,
         skip: bool,
+        skip_scale: float,
+        final_scale: float,
         scale: str,
         sigma_init: float,
         sigma_floor: float,
@@ -86,7 +90,16 @@ class LocationScale(eqx.Module):
         if scale not in ("global", "network"):
             raise ValueError(f"scale must be 'global' or 'network'; got {describe(scale)}.")
         mean_key, scale_key = jax.random.split(key)
-        self.mean = MLP(latent_dim, dim, hidden=hidden, activation=activation, skip=skip, key=mean_key)
+        self.mean = MLP(
+            latent_dim,
+            dim,
+            hidden=hidden,
+            activation=activation,
+            skip=skip,
+            skip_scale=skip_scale,
+            final_scale=final_scale,
+            key=mean_key,
+        )
         self.log_variance = LogVariance(2 * math.log(sigma_floor), floor)
         raw_init = self.log_variance.inverse(2 * math.log(sigma_init))
         if scale == "global":

@@ -18,8 +18,8 @@ class NormalMixing(Mixing):
     def __init__(self, dim: int):
         self.dim = check_count("dim", dim)
 
-    def sample_noise(self, key: PRNGKeyArray) -> Float[Array, " latent"]:
-        return jax.random.normal(key, (self.dim,), default_float())
+    def sample_noise(self, key: PRNGKeyArray, shape: tuple[int, ...] = ()) -> Float[Array, "*shape latent"]:
+        return jax.random.normal(key, (*shape, self.dim), default_float())
 
     def noise_log_prob(self, noise: Float[Array, " latent"]) -> Scalar:
         return jnp.sum(jax.scipy.stats.norm.logpdf(noise))

@@ -53,10 +53,12 @@ class SemiImplicit(Family):
     def dim(self) -> int:
         return self.conditional.dim
 
-    def sample_noise(self, key: PRNGKeyArray) -> tuple[Float[Array, " noise"], Float[Array, " dim"]]:
-        """The parameter-free noise of one draw: `(noise, eps)`."""
+    def sample_noise(
+        self, key: PRNGKeyArray, shape: tuple[int, ...] = ()
+    ) -> tuple[Float[Array, "*shape noise"], Float[Array, "*shape dim"]]:
+        """The parameter-free noise of one draw, or of as many as `shape` says: `(noise, eps)`."""
         mixing_key, conditional_key = jax.random.split(key)
-        return self.mixing.sample_noise(mixing_key), self.conditional.sample_noise(conditional_key)
+        return self.mixing.sample_noise(mixing_key, shape), self.conditional.sample_noise(conditional_key, shape)
 
     def joint(self, noise: Float[Array, " noise"], eps: Float[Array, " dim"]) -> Joint:
         """The draw that given noise makes, differentiable in the parameters."""
@@ -79,8 +81,7 @@ class SemiImplicit(Family):
         block = -(-num_aux // num_blocks)
 
         def add_block(carry: tuple[Array, Array, Array], i: Array) -> tuple[tuple[Array, Array, Array], None]:
-            keys = jax.random.split(jax.random.fold_in(key, i), block)
-            z = jax.vmap(lambda k: self.mixing.transform(self.mixing.sample_noise(k)))(keys)
+            z = jax.vmap(self.mixing.transform)(self.mixing.sample_noise(jax.random.fold_in(key, i), (block,)))
             terms = jax.vmap(lambda z: self.conditional.at(z).log_prob(x))(z)
             terms = jnp.where(i * block + jnp.arange(block) < num_aux, terms, -jnp.inf)
             top, total, total_sq = carry

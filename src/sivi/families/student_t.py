@@ -41,7 +41,9 @@ class StudentT(Conditional):
         df: Degrees of freedom, above 2 so that the variance exists.
         hidden: Widths of the hidden layers.
         activation: A function or a name such as `"silu"`.
-        skip: Add a linear map A z to the location, A started at the identity.
+        skip: Add a linear map A z to the location, A started at `skip_scale` times the identity.
+        skip_scale: See `skip`.
+        final_scale: Factor on the initial weights of the last layer of μ.
         scale: `"global"`, one trainable vector σ; or `"network"`, σ_φ(z).
         sigma_init: σ at the start.
         sigma_floor: σ never falls below this.
@@ -63,6 +65,8 @@ class StudentT(Conditional):
         hidden: Sequence[int] = (64, 64),
         activation: str | Activation = "silu",
         skip: bool = True,
+        skip_scale: float = 1.0,
+        final_scale: float = 1.0,
         scale: str = "global",
         sigma_init: float = 1.0,
         sigma_floor: float = DEFAULT_FLOOR,
@@ -77,6 +81,8 @@ class StudentT(Conditional):
             hidden=hidden,
             activation=activation,
             skip=skip,
+            skip_scale=skip_scale,
+            final_scale=final_scale,
             scale=scale,
             sigma_init=sigma_init,
             sigma_floor=sigma_floor,
@@ -85,8 +91,8 @@ class StudentT(Conditional):
         )
         self.latent_dim, self.dim, self.df = int(latent_dim), int(dim), float(df)
 
-    def sample_noise(self, key: PRNGKeyArray) -> Float[Array, " dim"]:
-        return jax.random.t(key, self.df, (self.dim,), default_float())
+    def sample_noise(self, key: PRNGKeyArray, shape: tuple[int, ...] = ()) -> Float[Array, "*shape dim"]:
+        return jax.random.t(key, self.df, (*shape, self.dim), default_float())
 
     def at(self, z: Float[Array, " latent"]) -> StudentTAt:
         mean, sigma = self.networks(z)

@@ -1,11 +1,14 @@
 """The biased plug-in estimator of the SIVI-SM paper's last appendix, kept for comparison."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
 from .._types import Metrics, Scalar
 from ..families import SemiImplicit
+from ..schedules import Schedule
 from ..targets import Target
 from .base import check_score_derivative
 from .minimax import CriticObjective, Field, Noise
@@ -24,8 +27,11 @@ class PlugInFisher(CriticObjective):
         optimizer: Of the family: `sivi.optimizers` settings or any Optax transform.
         critic_optimizer: Of the critic, likewise; its schedules count the critic's own updates.
         critic: Settings of the network f_ψ.
-        psi: ψ_t, a number or a `sivi.schedules.Schedule`.
+        psi: ψ_t, a number or a `sivi.schedules.Schedule`; 0, the paper's critic, when left out.
     """
+
+    def __init__(self, *, psi: float | Schedule = 0.0, **settings: Any):
+        super().__init__(psi=psi, **settings)
 
     def check(self, family: SemiImplicit, target: Target) -> None:
         if not self.ignores_score:

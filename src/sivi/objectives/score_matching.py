@@ -21,8 +21,12 @@ from .minimax import CriticObjective, Field, Noise, minimax
 class ScoreMatching(CriticObjective):
     """SIVI-SM: alternate one descent step of the family with `critic_steps` ascent steps of the critic.
 
-    The critic is g(x) = f_ψ(x) + ψ_t S(x): ψ_t ≡ 0 is the paper's; a schedule that decays from 1 is what its
-    authors ran on real data; ψ_t ≡ 1 is the residual form, in which the network need only learn −∇log q.
+    The critic is g(x) = f_ψ(x) + ψ_t S(x): ψ_t ≡ 1, the default, is the residual form, in which the network need
+    only learn −∇log q; ψ_t ≡ 0 is the paper's; a schedule that decays from 1 is what its authors ran on real data.
+
+    The Fisher divergence has valleys far from the target where its score is nearly constant, and from a start that
+    is not close, descent can run off along one. `Annealed` with a base where the family starts keeps it from that;
+    `sivi.defaults.objective` is this pair.
 
     Args:
         num_particles: m, draws of x per family update.

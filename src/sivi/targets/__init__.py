@@ -5,6 +5,7 @@ from .banana import Banana
 from .base import BayesianModel, ExactTarget, Target
 from .functional import LogDensity, ScoreFunction, as_target
 from .gaussian_mixture import GaussianMixture
+from .isotropic_gaussian import IsotropicGaussian
 from .linear_regression import LinearRegression
 from .multimodal import Multimodal
 from .tempered import Tempered
@@ -15,6 +16,7 @@ __all__ = [
     "BayesianModel",
     "ExactTarget",
     "GaussianMixture",
+    "IsotropicGaussian",
     "Layout",
     "LinearRegression",
     "LogDensity",

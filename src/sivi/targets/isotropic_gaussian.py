@@ -1,0 +1,33 @@
+"""N(0, sd² I)."""
+
+import math
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from .._errors import check_count
+from .._types import Scalar, default_float
+from .base import ExactTarget
+
+
+class IsotropicGaussian(ExactTarget):
+    """A Gaussian around the origin with the same standard deviation in every direction.
+
+    Its use is as the start of an annealing path; see `sivi.objectives.Annealed`.
+    """
+
+    dim: int = eqx.field(static=True)
+    sd: float = eqx.field(static=True)
+
+    def __init__(self, dim: int, sd: float = 1.0):
+        self.dim, self.sd = check_count("dim", dim), float(sd)
+        if not self.sd > 0:
+            raise ValueError(f"sd must be positive; got {sd}.")
+
+    def log_prob(self, x: Float[Array, " dim"], batch: Int[Array, " batch"] | None = None) -> Scalar:
+        return -0.5 * jnp.sum((x / self.sd) ** 2) - self.dim * (math.log(self.sd) + 0.5 * math.log(2 * math.pi))
+
+    def sample(self, key: PRNGKeyArray) -> Float[Array, " dim"]:
+        return self.sd * jax.random.normal(key, (self.dim,), default_float())
