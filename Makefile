@@ -15,7 +15,7 @@ $(VENV)/.plot: pyproject.toml | $(BIN)/python
 	touch $@
 
 $(VENV)/.test: $(VENV)/.plot
-	$(BIN)/pip install --quiet --disable-pip-version-check 'pytest>=8' 'beartype>=0.21' 'hypothesis>=6.100'
+	$(BIN)/pip install --quiet --disable-pip-version-check 'pytest>=8' 'pytest-xdist>=3.6' 'beartype>=0.21'
 	touch $@
 
 $(VENV)/.lint: $(VENV)/.plot
@@ -34,7 +34,7 @@ demo: $(VENV)/.plot  ## Fit two posteriors with known answers; figures in demo/
 	$(BIN)/sivi demo --out demo
 
 test: $(VENV)/.test  ## All tests but the slow ones
-	$(BIN)/pytest -q
+	$(BIN)/pytest -q -n 2 --dist loadfile
 
 test-slow: $(VENV)/.test  ## The slow tests
 	$(BIN)/pytest -q -m slow

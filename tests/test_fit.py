@@ -224,7 +224,7 @@ class TestInterrupt:
         def interrupted(self, step, carry):
             raise KeyboardInterrupt
 
-        monkeypatch.setattr("sivi.fit._Chunk.run", interrupted)
+        monkeypatch.setattr(sys.modules["sivi.fit"]._Chunk, "run", interrupted)  # sivi.fit is the function
         with pytest.raises(KeyboardInterrupt):
             quick()
 

@@ -106,9 +106,9 @@ def test_schedules_are_pure_functions_of_the_step(schedule, precision):
 def test_optimizers_descend_a_quadratic(optimizer):
     from sivi import optimizers
 
-    settings = OPTIMIZERS[optimizer]().bind(600)
+    settings = OPTIMIZERS[optimizer]().bind(1000)
     params = {"a": jnp.array([1.0, -2.0]), "b": jnp.array(0.5)}
     state = optimizers.init(settings, params)
-    for _ in range(600):
+    for _ in range(1000):
         params, state = optimizers.update(settings, params, state, params)  # gradient of ½‖params‖²
     assert max(float(jnp.abs(leaf).max()) for leaf in jax.tree.leaves(params)) < 0.05

@@ -10,6 +10,7 @@ import numpy as np
 
 from ..fit import FitReport, fit
 from ..metrics import knn_kl
+from ..objectives import ScoreMatching
 from ..plots import plot_critic, plot_marginals, plot_samples, plot_traces
 from ..posterior import Posterior
 from ..targets import LinearRegression, XShaped
@@ -17,8 +18,8 @@ from ._errors import UsageError
 from ._output import save_figure, table, use_files_only, writable_folder
 
 _NUM_DRAWS = 20_000
-_NUM_SNAPSHOTS = 4
-_NUM_CHUNKS = 20
+_NUM_CHUNKS = 40
+_SNAPSHOTS = (1, 2, 4, 8)  # after so many chunks
 
 
 def add_to(commands: Any) -> None:
@@ -74,7 +75,7 @@ def _x_shaped(args: argparse.Namespace, folder: Path, figures: bool) -> list[str
     snapshots: list[tuple[int, Any, np.ndarray]] = []
 
     def snapshot(report: FitReport) -> None:
-        if len(snapshots) == _NUM_SNAPSHOTS:
+        if report.step * _NUM_CHUNKS // report.num_steps not in _SNAPSHOTS:
             return
         keys = jax.random.split(jax.random.key(report.step), 1000)
         draws = np.asarray(jax.vmap(report.family.sample)(keys))
@@ -84,6 +85,7 @@ def _x_shaped(args: argparse.Namespace, folder: Path, figures: bool) -> list[str
     start = time.perf_counter()
     posterior = fit(
         target,
+        objective=ScoreMatching(),  # without the default's annealing, so that the critic is that of the target
         num_steps=args.steps,
         key=args.seed,
         chunk_size=args.steps // _NUM_CHUNKS,
@@ -147,10 +149,11 @@ def _snapshot_figure(snapshots: list[tuple[int, Any, np.ndarray]]) -> Any:
         1, len(snapshots), figsize=(3.4 * len(snapshots), 3.5), layout="constrained", sharex=True, sharey=True
     )
     for ax, (step, field, draws) in zip(axes, snapshots, strict=True):
-        plot_critic(field, draws, ax=ax)
+        plot_critic(field, draws, ax=ax, corners=((-4.5, -4.5), (4.5, 4.5)))
         ax.set_title(f"update {step}")
-        ax.set(xlim=(-4.5, 4.5), ylim=(-4.5, 4.5))
-    figure.suptitle("The critic g = S - grad log q (arrows, each panel to its own scale) and draws of the fit")
+    figure.suptitle(
+        "The critic, which learns g = S - grad log q (arrows, each panel to its own scale), over draws of the fit"
+    )
     return figure
 
 

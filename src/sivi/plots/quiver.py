@@ -25,6 +25,7 @@ def plot_critic(
     *,
     ax: "Axes | None" = None,
     scale: float | None = None,
+    corners: tuple[ArrayLike, ArrayLike] | None = None,
 ) -> "Axes":
     """Arrows of the critic g(x) over draws from the family.
 
@@ -35,7 +36,8 @@ def plot_critic(
         draws: (n, 2), from the family.
         ax: Axes to draw into; new ones when left out.
         scale: Length of g drawn as long as the spacing of two arrows; when left out, that which 95 per cent of
-            the draws do not exceed. Longer ones, far from the draws, are cut to twice that.
+            the draws do not exceed. Longer ones, far from the draws, are cut to that length.
+        corners: Lower left and upper right corner of the picture; around the draws when left out.
 
     Returns:
         The axes.
@@ -44,7 +46,7 @@ def plot_critic(
     if points.ndim != 2 or points.shape[1] != 2:
         raise ValueError(f"draws must have shape (n, 2); got {points.shape}.")
     ax = axes_or_new(ax)
-    low, high = window(points)
+    low, high = window(points) if corners is None else (np.asarray(corner, float) for corner in corners)
     x, y = (np.linspace(low[i], high[i], _ARROWS) for i in range(2))
     grid = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
     arrows = np.asarray(eqx.filter_jit(jax.vmap(field))(jnp.asarray(grid, default_float())))
@@ -53,7 +55,7 @@ def plot_critic(
         scale = float(np.quantile(np.linalg.norm(at_draws, axis=1), 0.95))
     scale = max(scale, 1e-12)
     length = np.linalg.norm(arrows, axis=1, keepdims=True)
-    arrows = arrows * np.minimum(1.0, 2.0 * scale / np.maximum(length, 1e-12))
+    arrows = arrows * np.minimum(1.0, scale / np.maximum(length, 1e-12))
     spacing = float(min(x[1] - x[0], y[1] - y[0]))
     ax.scatter(*points.T, s=4, color=SAMPLE_COLOUR, alpha=0.6, linewidths=0, rasterized=True)
     ax.quiver(

@@ -56,7 +56,12 @@ class GaussianMixture(ExactTarget):
         return int(self.means.shape[-1])
 
     def log_prob(self, x: Float[Array, " dim"], batch: Int[Array, " batch"] | None = None) -> Scalar:
-        u = jnp.sum(self.whitener * (x - self.means)[:, None, :], axis=-1)
+        offsets = x - self.means
+        # In the plane, sums are cheaper than the products of tiny matrices that XLA would make of them.
+        if self.dim <= 3:
+            u = jnp.sum(self.whitener * offsets[:, None, :], axis=-1)
+        else:
+            u = jnp.einsum("kij,kj->ki", self.whitener, offsets)
         terms = self.log_weights + self.log_norms - 0.5 * jnp.sum(u**2, axis=-1)
         return jax.nn.logsumexp(terms)
 
