@@ -129,6 +129,14 @@ def test_a_function_that_needs_another_dim():
     assert any("shape (2,)" in note for note in caught.value.__notes__)
 
 
+@pytest.mark.parametrize("function", [lambda x: -(x[0] ** 2) - x[2] ** 2, lambda x: -jnp.sum(x[jnp.arange(3)] ** 2)])
+def test_a_function_that_reads_past_the_end(function):
+    """JAX itself would clamp the index, and fit the wrong posterior without a word."""
+    with pytest.raises(ValueError, match=r"dim must be at least the number of unknowns .* got 2: .*index 2 is out"):
+        fit(function, 2)
+    assert fit(function, 3).dim == 3
+
+
 def test_batch_larger_than_the_data():
     with pytest.raises(ValueError, match=r"batch_size must be at most the number of data, 24; got 25\."):
         fit(linear_gaussian_model(), None, batch_size=25)
@@ -142,6 +150,14 @@ def test_score_without_a_derivative():
 
     with pytest.raises(TypeError, match=r"ScoreMatching differentiates the target's score, and this target's has no"):
         fit(ScoreFunction(on_the_host, dim=2), None)
+
+
+def test_score_without_a_reverse_derivative():
+    def looping(x):
+        return jax.lax.fori_loop(0, jnp.int32(jnp.abs(x[0]) + 3.0), lambda i, v: 0.5 * v, -x)
+
+    with pytest.raises(TypeError, match=r"ScoreMatching differentiates the target's score"):
+        fit(ScoreFunction(looping, dim=2), None)
 
 
 def test_plug_in_needs_no_derivative_of_a_score_that_its_critic_ignores():
@@ -167,12 +183,17 @@ def test_objective_settings(arguments, message):
         ScoreMatching(**arguments)
 
 
+def test_data_that_are_lists():
+    with pytest.raises(ValueError, match="data must be a pytree of arrays with a leading axis; turn lists into arrays"):
+        linear_gaussian_model().__class__(([1.0, 2.0], [1.0, 2.0]))
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
         ({"scale": "local"}, "scale must be 'global' or 'network'; got 'local'"),
         ({"floor": "soft"}, "floor must be 'smooth' or 'clamp'; got 'soft'"),
-        ({"sigma_init": 0.01}, "0 < sigma_floor < sigma_init"),
+        ({"sigma_init": 1e-4}, "0 < sigma_floor < sigma_init"),
         ({"activation": "swoosh"}, "activation must be a function or one of"),
         ({"hidden": (0,)}, "hidden must be at least 1; got 0"),
     ],

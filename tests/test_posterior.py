@@ -1,6 +1,7 @@
 import hashlib
 import json
 import struct
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -141,6 +142,34 @@ class TestFile:
         loaded = sivi.load(tmp_path / "fit.sivi").sample(3, key=2)
         assert jax.tree.structure(loaded) == jax.tree.structure(like)
         np.testing.assert_array_equal(loaded["z"][1], fitted.sample(3, key=2)["z"][1])
+
+    def test_half_precision_state_survives(self, tmp_path):
+        import optax
+
+        objective = ScoreMatching(
+            num_particles=8, critic=MLPCritic((8,)), optimizer=optax.adam(1e-3, mu_dtype=jnp.bfloat16)
+        )
+        path = tmp_path / "fit.sivi"
+        fitted = sivi.fit(Banana(), objective=objective, num_steps=4, checkpoint=path, progress=False)
+        loaded = sivi.load(path, Banana(), objective=objective)
+        for a, b in zip(jax.tree.leaves(fitted.state), jax.tree.leaves(loaded.state), strict=True):
+            assert a.dtype == b.dtype
+            np.testing.assert_array_equal(a, b)
+
+    def test_an_unknown_container_of_unknowns(self, tmp_path):
+        class Unknowns(NamedTuple):
+            b: float
+            a: float
+
+        like = Unknowns(0.0, 0.0)
+        fitted = sivi.fit(lambda p: -(p.a**2) - (p.b - 1.0) ** 2, like=like, num_steps=2, progress=False)
+        assert isinstance(fitted.sample(2), Unknowns)
+        fitted.save(tmp_path / "fit.sivi")
+        loaded = sivi.load(tmp_path / "fit.sivi")
+        assert list(loaded.sample(2)) == ["b", "a"]
+        np.testing.assert_array_equal(loaded.sample(2)["a"], fitted.sample(2).a)
+        with pytest.raises(sivi.FitFileError, match=r"give target=sivi\.targets\.LogDensity"):
+            sivi.load(tmp_path / "fit.sivi", target=lambda p: -(p.a**2))
 
     def test_a_users_own_class_needs_to_be_given_again(self, tmp_path):
         family = linear_gaussian_family()

@@ -26,7 +26,10 @@ from ._errors import FitFileError
 from ._networks import ACTIVATIONS
 
 MAGIC = b"sivifit\x01"
-_DTYPES = ("float32", "float64", "int32", "int64", "uint32", "uint8", "bool")
+_DTYPES = (
+    *("float16", "bfloat16", "float32", "float64", "bool"),
+    *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)),
+)
 _DIGEST = hashlib.sha256().digest_size
 
 
@@ -36,6 +39,9 @@ class NotStorable(Exception):
 
 def write(path: Path, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
     """Write a file whole or not at all: to a temporary name beside it, then renamed."""
+    unknown = sorted({str(array.dtype) for array in arrays.values()} - set(_DTYPES))
+    if unknown:
+        raise TypeError(f"a fit file holds arrays of dtype {', '.join(_DTYPES)}; got {', '.join(unknown)}.")
     table = [[name, str(array.dtype), list(array.shape)] for name, array in arrays.items()]
     text = json.dumps({**header, "arrays": table}, ensure_ascii=False).encode()
     temporary = path.with_name(path.name + ".tmp")
@@ -82,10 +88,10 @@ def _read_arrays(table: list[Any], body: bytes, offset: int) -> dict[str, np.nda
         if dtype not in _DTYPES or not all(isinstance(n, int) and n >= 0 for n in shape):
             raise ValueError(f"array {name!r} of dtype {dtype!r} and shape {shape!r}")
         count = math.prod(shape)
-        if offset + count * np.dtype(dtype).itemsize > len(body):
+        if offset + count * jnp.dtype(dtype).itemsize > len(body):
             raise ValueError(f"array {name!r} reaches past the end")
-        arrays[str(name)] = np.frombuffer(body, dtype, count, offset).reshape(shape).copy()
-        offset += count * np.dtype(dtype).itemsize
+        arrays[str(name)] = np.frombuffer(body, jnp.dtype(dtype), count, offset).reshape(shape).copy()
+        offset += count * jnp.dtype(dtype).itemsize
     if offset != len(body):
         raise ValueError("bytes left over after the last array")
     return arrays

@@ -38,7 +38,7 @@ class FitReport:
         step: Updates done so far.
         num_steps: Updates asked for.
         family: The family now.
-        state: The objective's state now, for example `state.critic`.
+        state: The objective's state now; `objective.field(state, target)` is its critic as a function.
         objective: The objective, bound to this run.
         target: The target.
         metrics: Every metric over the last chunk, one value per update.
@@ -211,7 +211,7 @@ def _run(
             start,
             family=carry.family,
             state=carry.state,
-            history={name: np.concatenate(values) for name, values in pieces.items()},
+            history={name: np.concatenate(values)[:step] for name, values in pieces.items()},
             step=step,
             skipped=int(carry.skipped),
             streak=int(carry.streak),
@@ -233,7 +233,7 @@ def _run(
                     _write_checkpoint(checkpoint, posterior)
                 report = FitReport(step, start.num_steps, carry.family, carry.state, objective, target, metrics)
                 answers = [callback(report) for callback in callbacks]
-                stopped = any(answer is True for answer in answers)
+                stopped = any(_is_true(answer) for answer in answers)
     except KeyboardInterrupt:
         if step == start.step:
             raise
@@ -243,6 +243,12 @@ def _run(
         if checkpoint is not None:
             _write_checkpoint(checkpoint, posterior)
     return posterior()
+
+
+def _is_true(answer: object) -> bool:
+    """Whether a callback's answer is a true truth value: Python's, NumPy's or JAX's; a number or text is none."""
+    array = np.asarray(answer)
+    return array.dtype == np.bool_ and array.shape == () and bool(array)
 
 
 class _Carry(eqx.Module):
@@ -359,6 +365,8 @@ def _check_batch_size(target: Target, batch_size: int | None) -> None:
     batch_size = check_count("batch_size", batch_size)
     if target.num_data is None:
         raise ValueError(f"batch_size needs a target with data, such as a BayesianModel; got {batch_size}.")
+    if batch_size == 1 and target.num_data > 1:
+        raise ValueError("batch_size must be at least 2, since some objectives split a batch; got 1.")
     if batch_size > target.num_data:
         raise ValueError(f"batch_size must be at most the number of data, {target.num_data}; got {batch_size}.")
 

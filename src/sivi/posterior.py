@@ -1,6 +1,7 @@
 """What `fit` returns: draws, density, history, and a file."""
 
 import os
+from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from importlib.metadata import PackageNotFoundError, version
@@ -22,6 +23,8 @@ from .objectives import Objective
 from .targets import Target, as_target
 
 _BLOCK = 65_536  # draws made at once
+# Folded into keys, so that a fit, its draws and its densities may be given the same one (`fit` uses 0 and 1).
+_SAMPLE, _LOG_PROB = 2, 3
 _PROBES = 4  # points at which a target's score identifies it
 
 
@@ -84,7 +87,7 @@ class Posterior:
     def unconstrained(self, num_samples: int, key: KeyLike = 0) -> Float[Array, "num_samples dim"]:
         """The draws of `sample` as plain vectors, (num_samples, dim)."""
         num_samples = check_count("num_samples", num_samples)
-        keys = jax.random.split(as_key(key), -(-num_samples // _BLOCK))
+        keys = jax.random.split(jax.random.fold_in(as_key(key), _SAMPLE), -(-num_samples // _BLOCK))
         counts = [min(_BLOCK, num_samples - i * _BLOCK) for i in range(len(keys))]
         blocks = [_draw(self.family, k, n) for k, n in zip(keys, counts, strict=True)]
         return jnp.concatenate(blocks)
@@ -105,7 +108,7 @@ class Posterior:
         """
         num_aux = check_count("num_aux", num_aux)
         points, single = self._points(x)
-        value, error = _log_prob(self.family, as_key(key), points, num_aux)
+        value, error = _log_prob(self.family, jax.random.fold_in(as_key(key), _LOG_PROB), points, num_aux)
         return (value[0], error[0]) if single else (value, error)
 
     def _points(self, x: PyTree) -> tuple[Float[Array, "n dim"], bool]:
@@ -219,6 +222,11 @@ def load(
 def attach(posterior: Posterior, target: Target | Callable[..., Array]) -> Posterior:
     """A loaded posterior with its target, and so with its objective's state; refuses another target."""
     if not isinstance(target, Target):
+        if posterior.layout.treedef.node_data() is not None and posterior.layout.treedef.node_data()[0] is OrderedDict:
+            raise FitFileError(
+                "the file could not hold the structure of the unknowns: "
+                "give target=sivi.targets.LogDensity(f, like=...)."
+            )
         zeros = jnp.zeros(posterior.dim, default_float())
         target = as_target(target, like=posterior.layout.unravel(zeros))
     if target.layout.variables != posterior.layout.variables:
@@ -226,9 +234,7 @@ def attach(posterior: Posterior, target: Target | Callable[..., Array]) -> Poste
             f"the fit is of another model: its unknowns are {_variables(posterior.layout)}, "
             f"the target's {_variables(target.layout)}."
         )
-    here, there = fingerprint_of(target), posterior.fingerprint
-    scale = np.abs(there).max(initial=0.0)
-    if here.shape != there.shape or not np.allclose(here, there, rtol=1e-2, atol=1e-3 * scale, equal_nan=True):
+    if not _same_scores(fingerprint_of(target), posterior.fingerprint):
         raise FitFileError("the fit is of another model: the target's score differs from the one it was fitted to.")
     state = posterior.state
     if state is None and posterior.objective is not None:
@@ -236,6 +242,16 @@ def attach(posterior: Posterior, target: Target | Callable[..., Array]) -> Poste
         skeleton = eqx.filter_eval_shape(bound.init, posterior.key, posterior.family, target)
         state = _store.fill(skeleton, list(posterior._state_leaves or ()), "the objective's state")
     return replace(posterior, target=target, layout=target.layout, state=state)
+
+
+def _same_scores(here: np.ndarray, there: np.ndarray) -> bool:
+    """Whether two fingerprints agree, coordinate by coordinate, up to what devices and versions may differ by."""
+    finite = np.isfinite(there)
+    if here.shape != there.shape or (np.isfinite(here) != finite).any():
+        return False
+    scale = np.where(finite, np.abs(there), 0.0).max(axis=0, keepdims=True, initial=0.0)
+    allowed = 1e-3 * np.abs(there) + 1e-4 * scale
+    return bool((np.abs(here - there) <= allowed)[finite].all())
 
 
 def _variables(layout: Layout) -> str:

@@ -28,6 +28,16 @@ def fails(capsys, *arguments, code=2):
 
 
 class TestFit:
+    def test_a_model_file_with_postponed_annotations(self, tmp_path, capsys):
+        path = tmp_path / "model.py"
+        path.write_text(
+            "from __future__ import annotations\nimport sivi\n"
+            "class Mine(sivi.targets.Target):\n    dim: int = 2\n"
+            "    def log_prob(self, x, batch=None):\n        return -(x**2).sum()\n"
+            "target = Mine()\n"
+        )
+        assert main(["fit", str(path), "--out", str(tmp_path / "run"), "--steps", "5", "--quiet"]) == 0
+
     def test_writes_everything(self, model, tmp_path, capsys):
         out = tmp_path / "run"
         assert main(["fit", str(model), "--out", str(out), "--steps", "30", "--num-samples", "50", "--quiet"]) == 0

@@ -1,5 +1,7 @@
 """Theorem 1 of the paper on a family whose Fisher divergence is known in closed form."""
 
+import itertools
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -13,6 +15,7 @@ from oracles import (
     gaussian_target,
     largest_z,
     linear_gaussian_family,
+    linear_gaussian_model,
     monte_carlo,
     optimal_critic,
 )
@@ -113,6 +116,34 @@ def test_the_critic_climbs_to_the_fisher_divergence():
     tail = {name: values[-1000:].mean() for name, values in posterior.history.items()}
     np.testing.assert_allclose(tail["loss"], truth, rtol=0.05)
     np.testing.assert_allclose(tail["critic_norm"], truth, rtol=0.05)
+
+
+@pytest.mark.parametrize("psi", [0.0, 0.4, 1.0])
+@pytest.mark.parametrize(("num_data", "batch_size"), [(4, 2), (4, 4), (5, 4), (5, 3)])
+def test_minibatch_loss_and_gradient_are_unbiased(x64, psi, num_data, batch_size):
+    """Over all minibatches without replacement, both players' gradients average to those of all data."""
+    target = linear_gaussian_model(num_data)
+    family = linear_gaussian_family()
+    objective = ScoreMatching(psi=psi)
+    critic = objective.critic.init(jax.random.key(1), 3)
+    noise = family.sample_noise(jax.random.key(2), (8,))
+    split = psi != 0.0
+
+    def loss(players, batch):
+        family, critic = players
+        field = objective._field(critic, jnp.int32(0))
+        value, metrics = minimax(family, field, target, batch, noise, split=split)
+        return value, metrics["critic_norm"]
+
+    players = (family, critic)
+    gradient = eqx.filter_jit(eqx.filter_value_and_grad(loss, has_aux=True))
+    whole = gradient(players, None)
+    each = [gradient(players, jnp.array(b)) for b in itertools.permutations(range(num_data), batch_size)]
+    mean = jax.tree.map(lambda *leaves: sum(leaves) / len(each), *each)
+    for a, b in zip(jax.tree.leaves(mean[1]), jax.tree.leaves(whole[1]), strict=True):
+        np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9)
+    np.testing.assert_allclose(mean[0][0], whole[0][0], rtol=1e-10)
+    np.testing.assert_allclose(mean[0][1], whole[0][1], rtol=1e-10)
 
 
 @pytest.mark.parametrize("psi", [0.0, 1.0, sivi.schedules.StepDecay(1.0, 0.9, 10)])

@@ -47,7 +47,9 @@ def _run(file: Path) -> ModuleType:
     if spec is None or spec.loader is None:
         raise UsageError(f"model file {str(file)!r} must be a Python file (.py).")
     module = importlib.util.module_from_spec(spec)
-    sys.path.insert(0, str(file.resolve().parent))  # so that the file can import its neighbours
+    folder = str(file.resolve().parent)
+    sys.path.insert(0, folder)  # so that the file can import its neighbours
+    sys.modules[spec.name] = module  # where dataclasses look up a class's module
     try:
         spec.loader.exec_module(module)
     except Exception as error:
@@ -55,5 +57,5 @@ def _run(file: Path) -> ModuleType:
         where = f"line {lines[-1]}: " if lines else ""
         raise UsageError(f"{file}: {where}{describe_error(error)}") from error
     finally:
-        sys.path.pop(0)
+        sys.path.remove(folder)
     return module

@@ -12,8 +12,8 @@ from .._errors import check_count
 from .._networks import MLP
 from .._types import Activation, default_float, describe
 
-#: σ ≥ e⁻³, that is log σ² ≥ −6, as in the paper's experiments.
-DEFAULT_FLOOR = math.exp(-3.0)
+#: Far below the scale of most posteriors, and far above what float32 can square and divide by.
+DEFAULT_FLOOR = 1e-3
 
 
 class LogVariance(eqx.Module):
@@ -73,12 +73,12 @@ class LocationScale(eqx.Module):
         hidden: Sequence[int],
         activation: str | Activation,
         skip: bool,
-        skip_scale: float,
-        final_scale: float,
-        scale: str,
-        sigma_init: float,
-        sigma_floor: float,
-        floor: str,
+        skip_scale: float = 1.0,
+        final_scale: float = 1.0,
+        scale: str = "global",
+        sigma_init: float = 1.0,
+        sigma_floor: float = DEFAULT_FLOOR,
+        floor: str = "smooth",
         key: PRNGKeyArray,
     ):
         latent_dim, dim = check_count("latent_dim", latent_dim), check_count("dim", dim)

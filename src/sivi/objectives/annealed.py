@@ -7,7 +7,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Int, PRNGKeyArray, PyTree
 
-from .._types import Metrics
+from .._types import Metrics, Scalar
 from ..families import Family
 from ..schedules import Ramp, Schedule, as_schedule
 from ..targets import Target, Tempered
@@ -15,14 +15,18 @@ from .base import Objective
 
 
 class AnnealedState(eqx.Module):
-    """State of `Annealed`: the updates done, and the wrapped objective's state."""
+    """State of `Annealed`: the updates done, β so far, and the wrapped objective's state."""
 
     step: Int[Array, ""]
+    beta: Scalar
     inner: PyTree
 
 
 class Annealed(Objective):
     """Fit p^β, or p^β · base^(1−β), with β moving to 1 along a schedule.
+
+    β is recorded in the history: until it is 1, the fit is to another target than yours. It never falls, so that a
+    finished fit that is resumed with more updates, for which the schedule is longer, does not go back on the path.
 
     Args:
         objective: What is annealed.
@@ -49,14 +53,15 @@ class Annealed(Objective):
     def check(self, family: Family, target: Target) -> None:
         if self.base is not None and self.base.dim != target.dim:
             raise ValueError(f"base must have the target's dim, {target.dim}; got {self.base.dim}.")
-        self.objective.check(family, self._tempered(target, jnp.zeros((), jnp.int32)))
+        self.objective.check(family, Tempered(target, self.schedule(0), self.base))
 
     def field(self, state: AnnealedState, target: Target) -> Callable[[Array], Array] | None:
-        return self.objective.field(state.inner, self._tempered(target, state.step))
+        return self.objective.field(state.inner, Tempered(target, state.beta, self.base))
 
     def init(self, key: PRNGKeyArray, family: Family, target: Target) -> AnnealedState:
-        step = jnp.zeros((), jnp.int32)
-        return AnnealedState(step, self.objective.init(key, family, self._tempered(target, step)))
+        beta = self.schedule(0)
+        inner = self.objective.init(key, family, Tempered(target, beta, self.base))
+        return AnnealedState(jnp.zeros((), jnp.int32), beta, inner)
 
     def step(
         self,
@@ -66,9 +71,7 @@ class Annealed(Objective):
         target: Target,
         batch: Int[Array, " batch"] | None,
     ) -> tuple[Any, AnnealedState, Metrics]:
-        tempered = self._tempered(target, state.step)
+        beta = jnp.maximum(state.beta, self.schedule(state.step))
+        tempered = Tempered(target, beta, self.base)
         family, inner, metrics = self.objective.step(key, family, state.inner, tempered, batch)
-        return family, AnnealedState(state.step + 1, inner), metrics
-
-    def _tempered(self, target: Target, step: Int[Array, ""]) -> Tempered:
-        return Tempered(target, self.schedule(step), self.base)
+        return family, AnnealedState(state.step + 1, beta, inner), {**metrics, "beta": beta}

@@ -1,8 +1,9 @@
 """How a family is fitted: the interface of every method."""
 
 import abc
+import dataclasses
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 import equinox as eqx
 import jax
@@ -67,12 +68,7 @@ class LossObjective(Objective):
         """The stochastic loss and other scalars to record."""
 
     def bind(self, num_steps: int) -> "LossObjective":
-        return eqx.tree_at(
-            lambda o: o.optimizer,
-            self,
-            optimizers.bind(self.optimizer, num_steps),
-            is_leaf=lambda node: node is self.optimizer,
-        )
+        return replace_fields(self, optimizer=optimizers.bind(self.optimizer, num_steps))
 
     def init(self, key: PRNGKeyArray, family: Family, target: Target) -> LossState:
         return LossState(optimizers.init(self.optimizer, family))
@@ -93,13 +89,24 @@ class LossObjective(Objective):
         return family, LossState(optimizer), {"loss": loss, **metrics}
 
 
+_Module = TypeVar("_Module", bound=eqx.Module)
+
+
+def replace_fields(module: _Module, **changes: Any) -> _Module:
+    """A copy of a module with some fields changed; unlike `dataclasses.replace` it does not call `__init__`."""
+    copy = object.__new__(type(module))
+    for field in dataclasses.fields(module):  # pyright: ignore[reportArgumentType]
+        object.__setattr__(copy, field.name, changes.get(field.name, getattr(module, field.name)))
+    return copy
+
+
 def check_score_derivative(objective: Objective, target: Target) -> None:
     """Refuse a target whose score cannot be differentiated (a callback without a derivative, say)."""
     x = jnp.zeros(target.dim, default_float())
     batch = None if target.num_data is None else jnp.zeros(1, int)
 
     def derivative(target: Target, x: Array) -> Array:
-        return jax.jvp(lambda y: target.score(y, batch), (x,), (x,))[1]
+        return jax.vjp(lambda y: target.score(y, batch), x)[1](x)[0]
 
     try:
         eqx.filter_eval_shape(derivative, target, x)

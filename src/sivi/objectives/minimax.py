@@ -15,7 +15,7 @@ from ..families import SemiImplicit
 from ..optimizers import Adam, OptimizerLike, check_optimizer
 from ..schedules import Constant, Cosine, Schedule, as_schedule
 from ..targets import Target
-from .base import Objective
+from .base import Objective, replace_fields
 from .critic import Critic, CriticSpec, MLPCritic
 
 #: The critic g as a function of x and S(x).
@@ -30,8 +30,14 @@ def minimax(
     target: Target,
     batch: Int[Array, " batch"] | None,
     noise: Noise,
+    *,
+    split: bool = False,
 ) -> tuple[Scalar, Metrics]:
     """The Monte Carlo estimate of L(φ, g) and of E‖g‖².
+
+    A critic with ψ ≠ 0 makes L quadratic in S. The score of a minibatch is unbiased, its square is not: the family
+    would be drawn to where minibatches agree. With `split`, products of two scores are taken between the halves of
+    the batch, and L is unbiased for that of all data.
 
     Args:
         family: q_φ.
@@ -39,6 +45,7 @@ def minimax(
         target: Provides S.
         batch: Data rows for S.
         noise: The base noise of n draws, from `family.sample_noise`.
+        split: Whether the field depends on S(x), so that a minibatch has to be split.
 
     Returns:
         L, and `{"critic_norm": E‖g‖²}`.
@@ -46,12 +53,35 @@ def minimax(
 
     def one(mixing_noise: Array, eps: Array) -> tuple[Array, Array]:
         joint = family.joint(mixing_noise, eps)
-        score = target.score(joint.x, batch)
-        g = field(joint.x, score)
-        return jnp.sum(g * (2.0 * (score - joint.score) - g)), jnp.sum(g**2)
+        value, norm = jnp.zeros(()), jnp.zeros(())
+        for weight, first, second in _score_pairs(target, joint.x, batch, split):
+            g, h = field(joint.x, first), field(joint.x, second)
+            product = jnp.sum(g * h)
+            value += weight * (jnp.sum(g * (second - joint.score)) + jnp.sum(h * (first - joint.score)) - product)
+            norm += weight * product
+        return value, norm
 
     values, norms = jax.vmap(one)(*noise)
     return jnp.mean(values), {"critic_norm": jnp.mean(norms)}
+
+
+def _score_pairs(
+    target: Target, x: Array, batch: Int[Array, " batch"] | None, split: bool
+) -> list[tuple[float, Array, Array]]:
+    """Weighted pairs of scores whose products are unbiased for products of the full score with itself.
+
+    For halves S₁, S₂ of a batch of B out of N rows drawn without replacement, and their mean S̄,
+    E[S₁S₂] = S² − V b/(N − b) and E[S̄²] = S² + V (N − B)/(2 (N − b)), with b = B/2 and V the variance of a half's
+    score; so (B/N) S̄S̄ + (1 − B/N) S₁S₂ has no bias. It is the plain product when the batch is all of the data.
+    """
+    if batch is None or not split:
+        score = target.score(x, batch)
+        return [(1.0, score, score)]
+    half = batch.shape[0] // 2
+    first, second = (target.score(x, part) for part in (batch[:half], batch[half : 2 * half]))
+    mean = 0.5 * (first + second)
+    share = 2 * half / (target.num_data or 1)
+    return [(share, mean, mean), (1.0 - share, first, second)]
 
 
 class MinimaxState(eqx.Module):
@@ -131,14 +161,11 @@ class CriticObjective(Objective):
         """What the family descends while the critic `field` is held fixed, and scalars to record."""
 
     def bind(self, num_steps: int) -> "CriticObjective":
-        return type(self)(
-            num_particles=self.num_particles,
-            critic_steps=self.critic_steps,
-            critic_particles=self.critic_particles,
+        return replace_fields(
+            self,
             optimizer=optimizers.bind(self.optimizer, num_steps),
             # The critic's schedules count its own updates.
             critic_optimizer=optimizers.bind(self.critic_optimizer, num_steps * self.critic_steps),
-            critic=self.critic,
             psi=self.psi.bind(num_steps),
         )
 
@@ -192,7 +219,8 @@ class CriticObjective(Objective):
         noise: Noise,
     ) -> tuple[Critic, PyTree]:
         def loss(critic: Critic) -> Scalar:
-            return -minimax(family, self._field(critic, step), target, batch, noise)[0]
+            field, split = self._field(critic, step), not self.ignores_score
+            return -minimax(family, field, target, batch, noise, split=split)[0]
 
         grads = eqx.filter_grad(loss)(critic)
         return optimizers.update(self.critic_optimizer, grads, critic_optimizer, critic)

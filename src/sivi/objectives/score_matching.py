@@ -57,4 +57,4 @@ class ScoreMatching(CriticObjective):
         batch: Int[Array, " batch"] | None,
         noise: Noise,
     ) -> tuple[Scalar, Metrics]:
-        return minimax(family, field, target, batch, noise)
+        return minimax(family, field, target, batch, noise, split=not self.ignores_score)

@@ -121,10 +121,8 @@ class BayesianModel(Target):
 
     def __check_init__(self) -> None:
         leaves = jax.tree.leaves(self.data)
-        if any(not isinstance(leaf, (jax.Array, np.ndarray, jax.ShapeDtypeStruct)) for leaf in leaves):
-            return  # a transformation's placeholder, not data
-        if not leaves or any(leaf.ndim == 0 for leaf in leaves):
-            raise ValueError("data must be a pytree of arrays with a leading axis.")
+        if not leaves or any(np.ndim(leaf) == 0 for leaf in leaves):
+            raise ValueError("data must be a pytree of arrays with a leading axis; turn lists into arrays.")
         lengths = sorted({leaf.shape[0] for leaf in leaves})
         if len(lengths) > 1 or lengths[0] == 0:
             raise ValueError(f"data: all arrays must share one leading length of at least 1; got {lengths}.")

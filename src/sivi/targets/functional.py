@@ -3,7 +3,8 @@
 from collections.abc import Callable
 
 import equinox as eqx
-import jax
+import jax.numpy as jnp
+from jax.experimental import checkify
 from jaxtyping import Array, Float, Int, PyTree
 
 from .._errors import check_count
@@ -102,13 +103,28 @@ def as_target(target: object, dim: int | None = None, like: PyTree | None = None
     if isinstance(target, type) or not callable(target):
         raise TypeError(f"target must be a sivi Target or a function x -> log p(x); got {describe(target)}.")
     wrapped = LogDensity(target, dim, like=like)
-    example = wrapped.layout.unravel(jax.numpy.zeros(wrapped.dim, default_float()))
+    example = wrapped.layout.unravel(jnp.zeros(wrapped.dim, default_float()))
     try:
         hoisted = eqx.filter_closure_convert(target, example)
     except Exception as error:
         error.add_note(f"(raised by the log density given as target, called with {_shapes(wrapped.layout)})")
         raise
+    if wrapped.layout.is_vector:
+        _check_indexing(hoisted, wrapped.dim)
     return eqx.tree_at(lambda t: t.function, wrapped, hoisted, is_leaf=lambda leaf: leaf is target)
+
+
+def _check_indexing(function: Callable[[Array], Array], dim: int) -> None:
+    """Refuse a function that reads past the end of x: JAX would quietly give it the last coordinate instead."""
+    try:
+        checked = checkify.checkify(function, errors=checkify.index_checks)
+        message = checked(jnp.zeros(dim, default_float()))[0].get()
+    except Exception:  # a function that checkify cannot follow is not checked
+        return
+    if message is not None and f"array of shape ({dim},)" in message:
+        raise ValueError(
+            f"dim must be at least the number of unknowns that the log density reads; got {dim}: {message}"
+        )
 
 
 def _shapes(layout: Layout) -> str:

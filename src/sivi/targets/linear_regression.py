@@ -82,7 +82,9 @@ class LinearRegression(BayesianModel):
         chol = jnp.linalg.cholesky(precision)
         mean = jax.scipy.linalg.cho_solve((chol, True), features.T @ outputs)
         shape = self.shape + 0.5 * num_data
-        rate = self.rate + 0.5 * (outputs @ outputs - mean @ precision @ mean)
+        # yᵀy − mᵀΛm, written as a sum of squares so that nothing cancels.
+        residuals = outputs - features @ mean
+        rate = self.rate + 0.5 * (residuals @ residuals + mean @ mean / self.prior_scale**2)
         log_sigma = 0.5 * (jnp.log(rate) - jnp.log(jax.random.gamma(gamma_key, shape)))
         noise = jax.random.normal(normal_key, (width,), default_float())
         w = mean + jnp.exp(log_sigma) * jax.scipy.linalg.solve_triangular(chol.T, noise, lower=False)
