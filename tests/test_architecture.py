@@ -25,6 +25,7 @@ LAYERS = [
     ["defaults"],
     ["metrics"],
     ["posterior"],
+    ["_start"],
     ["fit"],
     ["plots"],
     ["cli"],

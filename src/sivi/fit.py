@@ -16,7 +16,8 @@ from jaxtyping import Array, Bool, Int, PRNGKeyArray, PyTree
 from . import defaults
 from ._errors import CheckpointError, FitDiverged, check_count
 from ._progress import ProgressBar
-from ._types import KeyLike, as_key, default_float, describe
+from ._start import check_batch_size, check_target, writable_file
+from ._types import KeyLike, as_key, describe
 from .batching import ShuffledBatches
 from .families import Family
 from .objectives import Objective
@@ -26,8 +27,6 @@ from .targets import Target, as_target
 #: A fit stops as diverged when more than this share of its updates was not finite, or this many in a row.
 MAX_SKIPPED_SHARE = 0.1
 MAX_SKIPPED_IN_A_ROW = 100
-
-_NUM_STARTS = 16  # draws of the initial family at which the target is tried
 
 
 @dataclass(frozen=True)
@@ -111,7 +110,7 @@ def fit(
     for callback in callbacks:
         if not callable(callback):
             raise TypeError(f"callbacks must be functions; got {describe(callback)}.")
-    checkpoint_path = None if checkpoint is None else _checked_checkpoint(checkpoint)
+    checkpoint_path = None if checkpoint is None else writable_file(checkpoint)
     whole = as_target(target, dim, like)
     if resume is None:
         start = _start(whole, as_key(key), family, objective, num_steps, batch_size)
@@ -139,8 +138,8 @@ def _start(
     if family.dim != target.dim:
         raise ValueError(f"family must have the target's dim, {target.dim}; got {family.dim}.")
     num_steps = defaults.NUM_STEPS if num_steps is None else num_steps
-    _check_batch_size(target, batch_size)
-    _check_target(target, family, start_key)
+    check_batch_size(target, batch_size)
+    check_target(target, family, start_key)
     bound = objective.bind(num_steps)
     bound.check(family, target)
     return Posterior(
@@ -183,7 +182,7 @@ def _resumed(
         raise ValueError(
             f"num_steps counts from zero and must reach past the {posterior.step} updates done; got {num_steps}."
         )
-    _check_batch_size(target, posterior.batch_size)
+    check_batch_size(target, posterior.batch_size)
     return replace(posterior, num_steps=num_steps)
 
 
@@ -357,61 +356,6 @@ def _why_diverged(carry: _Carry, step: int) -> str:
         f"{int(carry.streak)} in a row. A smaller learning rate or a rescaled target may help; the last good state "
         "is in this error's posterior attribute."
     )
-
-
-def _check_batch_size(target: Target, batch_size: int | None) -> None:
-    if batch_size is None:
-        return
-    batch_size = check_count("batch_size", batch_size)
-    if target.num_data is None:
-        raise ValueError(f"batch_size needs a target with data, such as a BayesianModel; got {batch_size}.")
-    if batch_size == 1 and target.num_data > 1:
-        raise ValueError("batch_size must be at least 2, since some objectives split a batch; got 1.")
-    if batch_size > target.num_data:
-        raise ValueError(f"batch_size must be at most the number of data, {target.num_data}; got {batch_size}.")
-
-
-def _check_target(target: Target, family: Family, key: PRNGKeyArray) -> None:
-    """Look at the target where the fit starts: shapes and dtypes first, then values."""
-    x = jax.ShapeDtypeStruct((target.dim,), default_float())
-    quantities = [("score", (target.dim,), target.score)]
-    if target.knows_log_prob:
-        quantities.insert(0, ("log density", (), target.log_prob))
-    for name, shape, function in quantities:
-        try:
-            out = eqx.filter_eval_shape(function, x)
-        except Exception as error:
-            error.add_note(f"(raised by the target's {name}, called with a vector of shape ({target.dim},))")
-            raise
-        if not isinstance(out, jax.ShapeDtypeStruct) or out.shape != shape or not _is_float(out.dtype):
-            raise ValueError(
-                f"target: the {name} must be a float32 or float64 array of shape {shape}; got {describe(out)}."
-            )
-    points = jax.vmap(family.sample)(jax.random.split(key, _NUM_STARTS))
-    for name, _, function in quantities:
-        values = np.asarray(eqx.filter_jit(lambda f, p: jax.lax.map(f, p))(function, points))
-        finite = np.isfinite(values).reshape(_NUM_STARTS, -1).all(1)
-        if finite.sum() < _NUM_STARTS / 2:
-            worst = int(np.argmin(finite))
-            raise ValueError(
-                f"target: the {name} must be finite where the fit starts; at {_NUM_STARTS - int(finite.sum())} of "
-                f"{_NUM_STARTS} starting points it is not, for example {values[worst]} at x = {points[worst]}."
-            )
-
-
-def _is_float(dtype: np.dtype[Any]) -> bool:
-    return bool(jnp.issubdtype(dtype, jnp.floating)) and dtype.itemsize >= 4
-
-
-def _checked_checkpoint(checkpoint: str | os.PathLike[str]) -> Path:
-    path = Path(checkpoint)
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"checkpoint must be in an existing folder; {str(path.parent)!r} is not one.")
-    if path.is_dir():
-        raise IsADirectoryError(f"checkpoint must be a file; {str(path)!r} is a folder.")
-    if not os.access(path.parent, os.W_OK):
-        raise PermissionError(f"checkpoint must be in a writable folder; {str(path.parent)!r} is not.")
-    return path
 
 
 def _write_checkpoint(path: Path, posterior: Callable[[], Posterior]) -> None:
