@@ -93,6 +93,7 @@ def main() -> None:
         "seeds": args.seeds,
         "num_draws": NUM_DRAWS,
         "k": 3,
+        "workers": args.workers,
         "annealed": sorted(ANNEALED),
     }
     write(

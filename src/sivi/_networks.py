@@ -34,7 +34,7 @@ class Linear(eqx.Module):
     """y = W x + b, with W and b ~ Uniform(±1/√fan_in) at the start.
 
     The weight is stored with its shorter side first. Its gradient over a batch is a product of that
-    orientation, and XLA's CPU backend is an order of magnitude slower on the tall, thin one.
+    orientation, and XLA's CPU backend is much slower on the tall, thin one.
     """
 
     weight: Float[Array, "short long"]

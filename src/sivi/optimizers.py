@@ -53,7 +53,7 @@ class Adam(Optimizer):
         return Adam(self.learning_rate.bind(num_steps), self.b1, self.b2, self.eps)
 
     def build(self) -> optax.GradientTransformation:
-        # Adam acts on each number alone, so it may see one long vector: a tenth of the operations.
+        # Adam acts on each number alone, so it may see one long vector: one operation where there was one per array.
         return optax.flatten(optax.adam(self.learning_rate, self.b1, self.b2, self.eps))
 
 
