@@ -248,6 +248,7 @@ class TestInterrupt:
                 """
                 import os, signal, sivi, warnings
                 warnings.simplefilter("ignore")
+                signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job starts with it ignored
                 def callback(report):
                     if report.step == 30:
                         os.kill(os.getpid(), signal.SIGINT)
