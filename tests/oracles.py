@@ -147,3 +147,56 @@ def linear_gaussian_model(num_data: int = 24) -> LinearGaussianModel:
     features = rng.normal(size=(num_data, 3))
     y = features @ np.array([0.7, -1.2, 0.3]) + 0.5 * rng.normal(size=num_data)
     return LinearGaussianModel((jnp.asarray(features), jnp.asarray(y)))
+
+
+def expected_log_prob(conditional: LinearGaussian, target: GaussianMixture) -> Array:
+    """E_q[log p(x)] in closed form, for a target of one component."""
+    offset = target.whitener[0] @ (conditional.b - target.means[0])
+    spread = target.whitener[0] @ conditional.covariance @ target.whitener[0].T
+    return target.log_norms[0] - 0.5 * (offset @ offset + jnp.trace(spread))
+
+
+def elbo(conditional: LinearGaussian, target: GaussianMixture) -> Array:
+    """E_q[log p(x) − log q(x)], which is minus the reverse KL, in closed form."""
+    entropy = 0.5 * (conditional.dim * (1.0 + jnp.log(2 * jnp.pi)) + jnp.linalg.slogdet(conditional.covariance)[1])
+    return expected_log_prob(conditional, target) + entropy
+
+
+def gradient_of(family_gradient: sivi.SemiImplicit) -> dict[str, Array]:
+    """The gradient in each parameter of the linear-Gaussian family, by name."""
+    conditional = family_gradient.conditional
+    return {"A": conditional.A, "b": conditional.b, "log_sigma": conditional.log_sigma}
+
+
+def elbo_gradient(conditional: LinearGaussian, target: GaussianMixture) -> dict[str, Array]:
+    exact = eqx.filter_grad(elbo)(conditional, target)
+    return {"A": exact.A, "b": exact.b, "log_sigma": exact.log_sigma}
+
+
+def mixing_posterior(conditional: LinearGaussian, x: Array) -> tuple[Array, Array]:
+    """Mean and covariance of z given x."""
+    scaled = conditional.A / jnp.exp(2 * conditional.log_sigma)[:, None]
+    covariance = jnp.linalg.inv(jnp.eye(conditional.latent_dim) + conditional.A.T @ scaled)
+    return covariance @ scaled.T @ (x - conditional.b), covariance
+
+
+def exact_mixing_noise(key: Array, conditional: LinearGaussian, x: Array) -> Array:
+    """One exact draw of z given x."""
+    mean, covariance = mixing_posterior(conditional, x)
+    return mean + jnp.linalg.cholesky(covariance) @ jax.random.normal(key, mean.shape, mean.dtype)
+
+
+def kernel_stein(conditional: LinearGaussian, target: GaussianMixture, bandwidth: float) -> Array:
+    """E[k(x, x′) (S − ∇log q)(x)ᵀ (S − ∇log q)(x′)] with a Gaussian kernel, in closed form.
+
+    The difference of scores is linear, a + Bx. With u = x − x′ ~ N(0, 2C) and v = (x + x′)/2 ~ N(b, C/2), which are
+    independent, the product is ‖a + Bv‖² − ¼‖Bu‖², and the kernel depends on u alone.
+    """
+    precision = target.whitener[0].T @ target.whitener[0]
+    C = conditional.covariance
+    B = jnp.linalg.inv(C) - precision
+    at_mean = precision @ (target.means[0] - conditional.b)  # a + B b
+    identity = jnp.eye(conditional.dim)
+    mass = jnp.linalg.det(identity + 2 * C / bandwidth**2) ** -0.5
+    tilted = jnp.linalg.inv(jnp.linalg.inv(2 * C) + identity / bandwidth**2)
+    return mass * (at_mean @ at_mean + 0.5 * jnp.trace(B @ C @ B.T) - 0.25 * jnp.trace(B @ tilted @ B.T))

@@ -57,6 +57,33 @@ class Adam(Optimizer):
         return optax.flatten(optax.adam(self.learning_rate, self.b1, self.b2, self.eps))
 
 
+class RMSProp(Optimizer):
+    """RMSProp (Tieleman and Hinton, 2012), without momentum.
+
+    Args:
+        learning_rate: A number or a `sivi.schedules.Schedule`.
+        decay: Of the average of squared gradients, which starts at zero.
+        eps: Added to the root of that average.
+
+    Example:
+        >>> optimizer = RMSProp(1e-3, decay=0.9, eps=1.0)
+    """
+
+    learning_rate: Schedule
+    decay: float = eqx.field(static=True)
+    eps: float = eqx.field(static=True)
+
+    def __init__(self, learning_rate: float | Schedule, decay: float = 0.9, eps: float = 1e-8):
+        self.learning_rate = as_schedule(learning_rate, "learning_rate")
+        self.decay, self.eps = float(decay), float(eps)
+
+    def bind(self, num_steps: int) -> "RMSProp":
+        return RMSProp(self.learning_rate.bind(num_steps), self.decay, self.eps)
+
+    def build(self) -> optax.GradientTransformation:
+        return optax.flatten(optax.rmsprop(self.learning_rate, self.decay, self.eps, eps_in_sqrt=False))
+
+
 OptimizerLike = Optimizer | optax.GradientTransformation
 
 

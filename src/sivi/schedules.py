@@ -112,7 +112,7 @@ class Ramp(_RelativeSchedule):
         return self.start + (self.end - self.start) * weight
 
 
-def as_schedule(value: "float | Schedule", name: str) -> Schedule:
+def as_schedule(value: "int | float | Schedule", name: str) -> Schedule:
     """A schedule from a number or a schedule."""
     if isinstance(value, Schedule):
         return value

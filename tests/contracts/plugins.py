@@ -50,6 +50,15 @@ OBJECTIVES = {
     "ScoreMatching-residual": lambda: objectives.ScoreMatching(psi=1.0, critic_steps=2, critic_particles=16, **_SMALL),
     "ScoreMatching-scheduled": lambda: objectives.ScoreMatching(psi=schedules.StepDecay(1.0, 0.9, 3), **_SMALL),
     "PlugInFisher": lambda: objectives.PlugInFisher(**_SMALL),
+    "PathKL": lambda: objectives.PathKL(critic_warmup=3, **_SMALL),
+    "SurrogateELBO": lambda: objectives.SurrogateELBO(num_particles=16, num_aux=5, block_size=3),
+    "SurrogateELBO-growing": lambda: objectives.SurrogateELBO(num_particles=16, num_aux=schedules.Ramp(1, 9)),
+    "UnbiasedELBO": lambda: objectives.UnbiasedELBO(num_particles=4, num_iterations=3, burn_in=1, num_leapfrog=2),
+    "KernelStein": lambda: objectives.KernelStein(num_particles=16),
+    "KernelStein-riesz": lambda: objectives.KernelStein(
+        num_particles=16, kernel=objectives.RieszKernel(), statistic="V", optimizer=optimizers.RMSProp(1e-3)
+    ),
+    "KernelStein-imq": lambda: objectives.KernelStein(num_particles=16, kernel=objectives.IMQKernel(2.0)),
     "Annealed": lambda: objectives.Annealed(objectives.ScoreMatching(**_SMALL)),
     "Annealed-path": lambda: objectives.Annealed(
         objectives.ScoreMatching(**_SMALL), schedules.Ramp(0.0, 1.0, 0.5), targets.Multimodal()
@@ -70,7 +79,10 @@ SCHEDULES = {
     "Ramp": lambda: schedules.Ramp(),
 }
 
-OPTIMIZERS = {"Adam": lambda: optimizers.Adam(schedules.Cosine(1e-2), b2=0.99)}
+OPTIMIZERS = {
+    "Adam": lambda: optimizers.Adam(schedules.Cosine(1e-2), b2=0.99),
+    "RMSProp": lambda: optimizers.RMSProp(schedules.Cosine(1e-2), decay=0.9),
+}
 
 
 def small_family(conditional="DiagonalGaussian", mixing="NormalMixing") -> sivi.SemiImplicit:

@@ -1,11 +1,11 @@
 import equinox as eqx
 
 from sivi.objectives import ScoreMatching
-from sivi.objectives.minimax import CriticObjective, minimax
+from sivi.objectives.minimax import MinimaxObjective, minimax
 from sivi.schedules import Cosine
 
 
-class Weighted(CriticObjective):
+class Weighted(MinimaxObjective):
     """A subclass with a setting of its own."""
 
     weight: float = eqx.field(static=True)

@@ -131,7 +131,7 @@ def test_minibatch_loss_and_gradient_are_unbiased(x64, psi, num_data, batch_size
 
     def loss(players, batch):
         family, critic = players
-        field = objective._field(critic, jnp.int32(0))
+        field = objective.field_of(critic, jnp.int32(0))
         value, metrics = minimax(family, field, target, batch, noise, split=split)
         return value, metrics["critic_norm"]
 

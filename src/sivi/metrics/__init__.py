@@ -1,5 +1,25 @@
-"""Distances between samples."""
+"""Distances between samples, and between a fit and its target."""
 
+from .covariance_rmse import covariance_rmse
+from .energy_distance import energy_distance
+from .fisher_divergence import FisherEstimate, fisher_divergence
 from .knn_kl import knn_kl
+from .ksd import ksd
+from .mmd import mmd
+from .moment_errors import MomentErrors, moment_errors
+from .noise_floor import noise_floor
+from .sliced_wasserstein import sliced_wasserstein
 
-__all__ = ["knn_kl"]
+__all__ = [
+    "FisherEstimate",
+    "MomentErrors",
+    "covariance_rmse",
+    "energy_distance",
+    "fisher_divergence",
+    "knn_kl",
+    "ksd",
+    "mmd",
+    "moment_errors",
+    "noise_floor",
+    "sliced_wasserstein",
+]

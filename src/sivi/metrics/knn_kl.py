@@ -5,6 +5,7 @@ from scipy.spatial import KDTree
 
 from .._errors import check_count
 from .._types import ArrayLike
+from ._draws import check_draws, check_same_dim
 
 
 def knn_kl(draws_p: ArrayLike, draws_q: ArrayLike, k: int = 3) -> float:
@@ -14,7 +15,8 @@ def knn_kl(draws_p: ArrayLike, draws_q: ArrayLike, k: int = 3) -> float:
 
     where ρ_k(i) is the distance from the i-th draw of p to its k-th neighbour among the others of p, and ν_k(i)
     to its k-th neighbour among the m draws of q. The estimate is not clipped: for equal distributions it
-    scatters around zero, about ±0.006 at 100,000 draws in two dimensions.
+    scatters around zero in proportion to 1/√n (with k = 3 in two dimensions, ±0.033 at 1,000 draws of each and a tenth
+    of that at 100,000). A larger k has less noise and, where the densities vary fast, more bias.
 
     Args:
         draws_p: (n, dim).
@@ -34,9 +36,8 @@ def knn_kl(draws_p: ArrayLike, draws_q: ArrayLike, k: int = 3) -> float:
         distances (IEEE Transactions on Information Theory, 2009).
     """
     k = check_count("k", k)
-    p, q = _checked("draws_p", draws_p, k + 1), _checked("draws_q", draws_q, k)
-    if p.shape[1] != q.shape[1]:
-        raise ValueError(f"draws_p and draws_q must have the same dim; got {p.shape[1]} and {q.shape[1]}.")
+    p, q = check_draws("draws_p", draws_p, k + 1), check_draws("draws_q", draws_q, k)
+    check_same_dim(draws_p=p.shape[1], draws_q=q.shape[1])
     # The nearest neighbour of a point among its own set is itself, hence k + 1.
     within = KDTree(p).query(p, k=[k + 1])[0][:, 0]
     across = KDTree(q).query(p, k=[k])[0][:, 0]
@@ -44,12 +45,3 @@ def knn_kl(draws_p: ArrayLike, draws_q: ArrayLike, k: int = 3) -> float:
         raise ValueError(f"the draws hold more than {k} copies of one point; the estimate needs distinct ones.")
     n, dim = p.shape
     return float(dim * np.mean(np.log(across) - np.log(within)) + np.log(len(q) / (n - 1)))
-
-
-def _checked(name: str, draws: ArrayLike, minimum: int) -> np.ndarray:
-    array = np.asarray(draws, dtype=float)
-    if array.ndim != 2 or len(array) < minimum:
-        raise ValueError(f"{name} must have shape (n, dim) with n at least {minimum}; got {array.shape}.")
-    if not np.isfinite(array).all():
-        raise ValueError(f"{name} must be finite; {int((~np.isfinite(array)).any(1).sum())} rows are not.")
-    return array

@@ -1,21 +1,36 @@
 """How it is fitted."""
 
+from .alternation import CriticObjective, CriticState
 from .annealed import Annealed
 from .base import LossObjective, Objective
 from .critic import CriticSpec, MLPCritic
-from .minimax import CriticObjective, MinimaxState, minimax
+from .kernel_stein import KernelStein
+from .kernels import GaussianKernel, IMQKernel, Kernel, RieszKernel
+from .minimax import MinimaxObjective, minimax
+from .path_kl import PathKL
 from .plug_in import PlugInFisher
 from .score_matching import ScoreMatching
+from .surrogate_elbo import SurrogateELBO
+from .unbiased_elbo import UnbiasedELBO
 
 __all__ = [
     "Annealed",
     "CriticObjective",
     "CriticSpec",
+    "CriticState",
+    "GaussianKernel",
+    "IMQKernel",
+    "Kernel",
+    "KernelStein",
     "LossObjective",
     "MLPCritic",
-    "MinimaxState",
+    "MinimaxObjective",
     "Objective",
+    "PathKL",
     "PlugInFisher",
+    "RieszKernel",
     "ScoreMatching",
+    "SurrogateELBO",
+    "UnbiasedELBO",
     "minimax",
 ]

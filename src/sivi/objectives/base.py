@@ -11,8 +11,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int, PRNGKeyArray, PyTree
 
 from .. import optimizers
+from .._errors import MissingLogProb
 from .._types import Metrics, Scalar, default_float
-from ..families import Family
+from ..families import Family, SemiImplicit
 from ..optimizers import OptimizerLike
 from ..targets import Target
 
@@ -114,4 +115,38 @@ def check_score_derivative(objective: Objective, target: Target) -> None:
         raise TypeError(
             f"{type(objective).__name__} differentiates the target's score, and this target's has no derivative "
             f"in JAX: {type(error).__name__}: {error}"
+        ) from error
+
+
+def check_log_prob(objective: Objective, target: Target) -> None:
+    """Refuse a target that knows only its score."""
+    if not target.knows_log_prob:
+        raise MissingLogProb(
+            f"{type(objective).__name__} needs the target's log density, and {type(target).__name__} knows only its "
+            "score; PathKL, ScoreMatching, UnbiasedELBO and KernelStein need no more than that."
+        )
+
+
+def check_semi_implicit(objective: Objective, family: Family) -> None:
+    """Refuse a family without the two layers that every semi-implicit method works with."""
+    if not isinstance(family, SemiImplicit):
+        raise TypeError(
+            f"{type(objective).__name__} needs a SemiImplicit family, with a mixing layer and a conditional; "
+            f"got {type(family).__name__}."
+        )
+
+
+def check_mixing_density(objective: Objective, family: SemiImplicit) -> None:
+    """Refuse a mixing layer whose base noise has no density that JAX can differentiate."""
+
+    def gradient(mixing: Any, noise: Array) -> Array:
+        return jax.grad(mixing.noise_log_prob)(noise)
+
+    try:
+        noise = eqx.filter_eval_shape(family.mixing.sample_noise, jax.random.key(0))
+        eqx.filter_eval_shape(gradient, family.mixing, noise)
+    except Exception as error:
+        raise TypeError(
+            f"{type(objective).__name__} needs the density of the mixing layer's noise and its gradient, and "
+            f"{type(family.mixing).__name__} has none: {type(error).__name__}: {error}"
         ) from error

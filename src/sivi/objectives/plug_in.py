@@ -10,11 +10,13 @@ from .._types import Metrics, Scalar
 from ..families import SemiImplicit
 from ..schedules import Schedule
 from ..targets import Target
+from .alternation import Noise
 from .base import check_score_derivative
-from .minimax import CriticObjective, Field, Noise
+from .minimax import MinimaxObjective
+from .score_pairs import Field
 
 
-class PlugInFisher(CriticObjective):
+class PlugInFisher(MinimaxObjective):
     """Descend E‖g(x_φ)‖² with the critic held fixed: the Fisher divergence with g plugged in for S − ∇log q.
 
     The value is right at the optimal critic but the gradient is not, since it leaves out how ∇log q_φ moves

@@ -14,11 +14,13 @@ from jaxtyping import Array, Int
 from .._types import Metrics, Scalar
 from ..families import SemiImplicit
 from ..targets import Target
+from .alternation import Noise
 from .base import check_score_derivative
-from .minimax import CriticObjective, Field, Noise, minimax
+from .minimax import MinimaxObjective, minimax
+from .score_pairs import Field
 
 
-class ScoreMatching(CriticObjective):
+class ScoreMatching(MinimaxObjective):
     """SIVI-SM: alternate one descent step of the family with `critic_steps` ascent steps of the critic.
 
     The critic is g(x) = f_ψ(x) + ψ_t S(x): ψ_t ≡ 1, the default, is the residual form, in which the network need

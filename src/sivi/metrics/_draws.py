@@ -1,0 +1,43 @@
+"""The checks that every metric makes before it computes anything."""
+
+import math
+
+import numpy as np
+
+from .._types import ArrayLike, describe
+
+
+def check_draws(name: str, draws: ArrayLike, minimum: int = 2) -> np.ndarray:
+    """`draws` as a float64 array (n, dim), or an error that names the argument, the rule and the value."""
+    try:
+        array = np.asarray(draws, dtype=float)
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be an array of numbers of shape (n, dim); got {describe(draws)}.") from None
+    if array.ndim != 2 or len(array) < minimum or array.shape[1] < 1:
+        raise ValueError(f"{name} must have shape (n, dim) with n at least {minimum}; got {array.shape}.")
+    if not np.isfinite(array).all():
+        raise ValueError(f"{name} must be finite; {int((~np.isfinite(array)).any(1).sum())} rows are not.")
+    return array
+
+
+def check_pair(draws_p: ArrayLike, draws_q: ArrayLike, minimum: int = 2) -> tuple[np.ndarray, np.ndarray]:
+    """The two sets of a two-sample distance, which have the same dim."""
+    p, q = check_draws("draws_p", draws_p, minimum), check_draws("draws_q", draws_q, minimum)
+    check_same_dim(draws_p=p.shape[1], draws_q=q.shape[1])
+    return p, q
+
+
+def check_same_dim(**dims: int) -> None:
+    """Refuse two arguments, given as name=dim, whose dims differ."""
+    if len(set(dims.values())) > 1:
+        raise ValueError(f"{' and '.join(dims)} must have the same dim; got {' and '.join(map(str, dims.values()))}.")
+
+
+def check_positive(name: str, value: object) -> float:
+    """`value` as a positive, finite float."""
+    if isinstance(value, (str, bytes, bool)) or np.ndim(value) != 0:  # pyright: ignore[reportArgumentType]
+        raise TypeError(f"{name} must be a positive number; got {describe(value)}.")
+    number = float(value)  # pyright: ignore[reportArgumentType]
+    if not 0 < number < math.inf:
+        raise ValueError(f"{name} must be a positive, finite number; got {number}.")
+    return number

@@ -1,0 +1,196 @@
+"""Two players, a family and a critic network, updated in turn."""
+
+import abc
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
+
+from .. import optimizers
+from .._errors import check_count
+from .._types import Metrics, Scalar
+from ..families import SemiImplicit
+from ..optimizers import Adam, OptimizerLike, check_optimizer
+from ..schedules import Cosine
+from ..targets import Target
+from .base import Objective, replace_fields
+from .critic import Critic, CriticSpec, MLPCritic
+from .score_pairs import Field
+
+#: Base noise of several draws: of the mixing layer and of the conditional.
+Noise = tuple[Float[Array, "... noise"], Float[Array, "... dim"]]
+
+
+class CriticState(eqx.Module):
+    """State of the players.
+
+    Attributes:
+        step: Updates done.
+        critic: The network f_ψ.
+        optimizer: Optimiser state of the family.
+        critic_optimizer: Optimiser state of the critic.
+    """
+
+    step: Int[Array, ""]
+    critic: PyTree
+    optimizer: PyTree
+    critic_optimizer: PyTree
+
+
+class CriticObjective(Objective):
+    """Alternate one step of the family with `critic_steps` steps of a critic network, on fresh noise each.
+
+    A subclass says what each of the two descends.
+
+    Args:
+        num_particles: m, draws of x per family update.
+        critic_steps: K, critic updates per family update.
+        critic_particles: Draws per critic update; `num_particles` when left out.
+        critic_warmup: Critic updates, on all data, before the family's first.
+        optimizer: Of the family: `sivi.optimizers` settings or any Optax transform; Adam when left out.
+        critic_optimizer: Of the critic, likewise; its schedules count the critic's own updates.
+        critic: Settings of the network f_ψ.
+    """
+
+    num_particles: int = eqx.field(static=True)
+    critic_steps: int = eqx.field(static=True)
+    critic_particles: int = eqx.field(static=True)
+    critic_warmup: int = eqx.field(static=True)
+    optimizer: OptimizerLike
+    critic_optimizer: OptimizerLike
+    critic: CriticSpec
+
+    def __init__(
+        self,
+        *,
+        num_particles: int = 256,
+        critic_steps: int = 1,
+        critic_particles: int | None = None,
+        critic_warmup: int = 0,
+        optimizer: OptimizerLike | None = None,
+        critic_optimizer: OptimizerLike | None = None,
+        critic: CriticSpec | None = None,
+    ):
+        self.num_particles = check_count("num_particles", num_particles)
+        self.critic_steps = check_count("critic_steps", critic_steps)
+        self.critic_particles = check_count(
+            "critic_particles", num_particles if critic_particles is None else critic_particles
+        )
+        self.critic_warmup = check_count("critic_warmup", critic_warmup, minimum=0)
+        self.optimizer = Adam(Cosine(1e-3), b1=0.5, b2=0.99) if optimizer is None else optimizer
+        self.critic_optimizer = Adam(Cosine(4e-3), b1=0.5, b2=0.99) if critic_optimizer is None else critic_optimizer
+        check_optimizer("optimizer", self.optimizer)
+        check_optimizer("critic_optimizer", self.critic_optimizer)
+        self.critic = MLPCritic() if critic is None else critic
+
+    @abc.abstractmethod
+    def field_of(self, critic: Critic, step: Int[Array, ""]) -> Field:
+        """The whole critic g as a function of x and S(x)."""
+
+    @abc.abstractmethod
+    def family_loss(
+        self,
+        family: SemiImplicit,
+        field: Field,
+        target: Target,
+        batch: Int[Array, " batch"] | None,
+        noise: Noise,
+    ) -> tuple[Scalar, Metrics]:
+        """What the family descends while the critic `field` is held fixed, and scalars to record.
+
+        A `loss` among them is recorded in place of the value descended.
+        """
+
+    @abc.abstractmethod
+    def critic_loss(
+        self,
+        critic: Critic,
+        step: Int[Array, ""],
+        family: SemiImplicit,
+        target: Target,
+        batch: Int[Array, " batch"] | None,
+        noise: Noise,
+    ) -> Scalar:
+        """What the critic descends while the family is held fixed."""
+
+    def bind(self, num_steps: int) -> "CriticObjective":
+        return replace_fields(
+            self,
+            optimizer=optimizers.bind(self.optimizer, num_steps),
+            # The critic's schedules count its own updates.
+            critic_optimizer=optimizers.bind(self.critic_optimizer, num_steps * self.critic_steps),
+        )
+
+    def init(self, key: PRNGKeyArray, family: SemiImplicit, target: Target) -> CriticState:
+        critic = self._warm(jax.random.fold_in(key, 1), self.critic.init(key, family.dim), family, target)
+        return CriticState(
+            step=jnp.zeros((), jnp.int32),
+            critic=critic,
+            optimizer=optimizers.init(self.optimizer, family),
+            critic_optimizer=optimizers.init(self.critic_optimizer, critic),
+        )
+
+    def field(self, state: CriticState, target: Target) -> Callable[[Array], Array]:
+        """The whole critic g of a state, as a function of one point."""
+        whole = self.field_of(state.critic, state.step)
+        return lambda x: whole(x, target.score(x))
+
+    def step(
+        self,
+        key: PRNGKeyArray,
+        family: SemiImplicit,
+        state: CriticState,
+        target: Target,
+        batch: Int[Array, " batch"] | None,
+    ) -> tuple[SemiImplicit, CriticState, Metrics]:
+        own_noise, critic_noise = self._noise(key, family)
+        (loss, metrics), grads = eqx.filter_value_and_grad(self.family_loss, has_aux=True)(
+            family, self.field_of(state.critic, state.step), target, batch, own_noise
+        )
+        family, optimizer = optimizers.update(self.optimizer, grads, state.optimizer, family)
+        critic, critic_optimizer = state.critic, state.critic_optimizer
+        for k in range(self.critic_steps):
+            noise = jax.tree.map(lambda array, k=k: array[k], critic_noise)
+            critic, critic_optimizer = self._improve(critic, critic_optimizer, state.step, family, target, batch, noise)
+        state = CriticState(state.step + 1, critic, optimizer, critic_optimizer)
+        return family, state, {"loss": loss, **metrics}
+
+    def _improve(
+        self,
+        critic: Critic,
+        critic_optimizer: PyTree,
+        step: Int[Array, ""],
+        family: SemiImplicit,
+        target: Target,
+        batch: Int[Array, " batch"] | None,
+        noise: Noise,
+    ) -> tuple[Critic, PyTree]:
+        grads = eqx.filter_grad(self.critic_loss)(critic, step, family, target, batch, noise)
+        return optimizers.update(self.critic_optimizer, grads, critic_optimizer, critic)
+
+    def _warm(self, key: PRNGKeyArray, critic: Critic, family: SemiImplicit, target: Target) -> Critic:
+        """The critic after `critic_warmup` updates at the family's start."""
+        if not self.critic_warmup:
+            return critic
+        arrays, static = eqx.partition((critic, optimizers.init(self.critic_optimizer, critic)), eqx.is_array)
+        zero = jnp.zeros((), jnp.int32)
+
+        def update(i: Array, arrays: PyTree) -> PyTree:
+            noise = family.sample_noise(jax.random.fold_in(key, i), (self.critic_particles,))
+            players = self._improve(*eqx.combine(arrays, static), zero, family, target, None, noise)
+            return eqx.filter(players, eqx.is_array)
+
+        arrays = jax.lax.fori_loop(0, self.critic_warmup, update, arrays)
+        return eqx.combine(arrays, static)[0]
+
+    def _noise(self, key: PRNGKeyArray, family: SemiImplicit) -> tuple[Noise, Noise]:
+        """Fresh noise for the family's update and, with a leading axis K, for the critic's, in one draw."""
+        own, others = self.num_particles, self.critic_steps * self.critic_particles
+        noise = family.sample_noise(key, (own + others,))
+        critic_shape = (self.critic_steps, self.critic_particles)
+        return (
+            jax.tree.map(lambda array: array[:own], noise),
+            jax.tree.map(lambda array: array[own:].reshape(*critic_shape, *array.shape[1:]), noise),
+        )

@@ -1,0 +1,132 @@
+"""SIVI: a lower bound of the ELBO that needs no density of q, only of q(x|z).
+
+    ELBO_L = E[ log p(x) − log (1/(L+1)) (q(x|z₀) + Σ_{l=1..L} q(x|z_l)) ],    x ~ q(x|z₀), z_l ~ q(z).
+
+The generating z₀ stands among the L + 1 terms, which makes it a lower bound for every L; it rises to the ELBO with L.
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
+
+from .. import optimizers
+from .._errors import check_count
+from .._types import Metrics, Scalar
+from ..families import Family, SemiImplicit
+from ..optimizers import Adam, OptimizerLike, check_optimizer
+from ..schedules import Constant, Cosine, Schedule, as_schedule
+from ..targets import Target
+from .alternation import Noise
+from .base import Objective, check_log_prob, check_semi_implicit, replace_fields
+from .log_mixture import log_mixture
+
+
+class SurrogateState(eqx.Module):
+    """State of `SurrogateELBO`: updates done, and the optimiser's."""
+
+    step: Int[Array, ""]
+    optimizer: PyTree
+
+
+class SurrogateELBO(Objective):
+    """SIVI: ascend the bound E[log p(x) − log (1/(L+1)) Σ_{l=0..L} q(x|z_l)], with z₀ the one that generated x.
+
+    The L auxiliary draws of z are fresh at every update and shared by its particles, so an update evaluates the
+    networks m + L times and the conditional density m (L + 1) times. That is done in blocks of auxiliary draws,
+    forwards and backwards, and memory does not grow with L. The recorded `loss` is minus the bound.
+
+    Args:
+        num_particles: m, draws of x per update.
+        num_aux: L, a number or a `sivi.schedules.Schedule`, whose value is rounded.
+        block_size: Auxiliary draws evaluated at once.
+        optimizer: `sivi.optimizers` settings or any Optax transform.
+
+    Example:
+        >>> from sivi.schedules import Ramp
+        >>> objective = SurrogateELBO(num_aux=Ramp(1, 200, until=0.5))
+
+    Reference:
+        Yin and Zhou, Semi-implicit variational inference (ICML 2018).
+    """
+
+    num_particles: int = eqx.field(static=True)
+    num_aux: Schedule
+    block_size: int = eqx.field(static=True)
+    optimizer: OptimizerLike
+
+    def __init__(
+        self,
+        *,
+        num_particles: int = 128,
+        num_aux: int | Schedule = 128,
+        block_size: int = 128,
+        optimizer: OptimizerLike | None = None,
+    ):
+        self.num_particles = check_count("num_particles", num_particles)
+        if not isinstance(num_aux, Schedule):
+            num_aux = check_count("num_aux", num_aux, minimum=0)
+        self.num_aux = as_schedule(num_aux, "num_aux")
+        self.block_size = check_count("block_size", block_size)
+        self.optimizer = Adam(Cosine(1e-3), b2=0.99) if optimizer is None else optimizer
+        check_optimizer("optimizer", self.optimizer)
+
+    def bind(self, num_steps: int) -> "SurrogateELBO":
+        return replace_fields(
+            self, num_aux=self.num_aux.bind(num_steps), optimizer=optimizers.bind(self.optimizer, num_steps)
+        )
+
+    def check(self, family: Family, target: Target) -> None:
+        check_semi_implicit(self, family)
+        check_log_prob(self, target)
+
+    def init(self, key: PRNGKeyArray, family: Family, target: Target) -> SurrogateState:
+        return SurrogateState(jnp.zeros((), jnp.int32), optimizers.init(self.optimizer, family))
+
+    def step(
+        self,
+        key: PRNGKeyArray,
+        family: SemiImplicit,
+        state: SurrogateState,
+        target: Target,
+        batch: Int[Array, " batch"] | None,
+    ) -> tuple[SemiImplicit, SurrogateState, Metrics]:
+        noise_key, aux_key = jax.random.split(key)
+        noise = family.sample_noise(noise_key, (self.num_particles,))
+        num_aux = jnp.maximum(jnp.round(self.num_aux(state.step)), 0.0).astype(jnp.int32)
+
+        def loss_of(family: SemiImplicit) -> Scalar:
+            return -jnp.mean(self.bounds(family, target, batch, noise, aux_key, num_aux))
+
+        loss, grads = eqx.filter_value_and_grad(loss_of)(family)
+        family, optimizer = optimizers.update(self.optimizer, grads, state.optimizer, family)
+        metrics: Metrics = {"loss": loss}
+        if not isinstance(self.num_aux, Constant):
+            metrics["num_aux"] = num_aux.astype(loss.dtype)
+        return family, SurrogateState(state.step + 1, optimizer), metrics
+
+    def bounds(
+        self,
+        family: SemiImplicit,
+        target: Target,
+        batch: Int[Array, " batch"] | None,
+        noise: Noise,
+        key: PRNGKeyArray,
+        num_aux: int | Int[Array, ""],
+    ) -> Float[Array, " n"]:
+        """log p(x) − log (1/(L+1)) Σ q(x|z_l) at the draws that given noise makes, with auxiliary draws from `key`."""
+
+        def one(mixing_noise: Array, eps: Array) -> tuple[Array, Array, Array]:
+            joint = family.joint(mixing_noise, eps)
+            own = family.conditional.at(joint.z).log_prob(joint.x)
+            return joint.x, own, target.log_prob(joint.x, batch)
+
+        x, own, log_prob = jax.vmap(one)(*noise)
+        return log_prob - log_mixture((family, x, own), key, num_aux, self._block_size())
+
+    def _block_size(self) -> int:
+        """No larger than a constant L needs, with equal blocks."""
+        if not isinstance(self.num_aux, Constant):
+            return self.block_size
+        total = max(round(self.num_aux.value), 1)
+        return -(-total // -(-total // self.block_size))

@@ -1,0 +1,185 @@
+"""UIVI: the ELBO's gradient with the score of q averaged over z given x, drawn by an inner Markov chain.
+
+    ∇_φ ELBO = E[(S(x) − ∇log q_φ(x))ᵀ ∂x_φ(z, ε)/∂φ],    ∇log q_φ(x) = E_{q(z′|x)}[∇_x log q_φ(x|z′)].
+
+The chain runs over the mixing layer's base noise γ′, whose density given x is proportional to q(γ′) q_φ(x|h(γ′)). It
+starts at the noise that generated x, an exact draw, and so is stationary throughout; but until it has forgotten its
+start the average is correlated with (z, ε), and the gradient is biased by that.
+"""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
+
+from .. import optimizers
+from .._errors import check_count
+from .._types import Metrics, Scalar, default_float
+from ..families import Family, SemiImplicit
+from ..optimizers import Adam, OptimizerLike, check_optimizer
+from ..samplers.transition import hmc_transition, start_chain
+from ..schedules import Cosine
+from ..targets import Target
+from .alternation import Noise
+from .base import Objective, check_mixing_density, check_semi_implicit, replace_fields
+from .score_pairs import score_pairs
+
+_ADAPTATION_RATE = 0.05  # of log step size per burn-in iteration and unit of acceptance
+
+
+class UnbiasedState(eqx.Module):
+    """State of `UnbiasedELBO`: the inner chain's step size, and the optimiser's."""
+
+    log_step_size: Scalar
+    optimizer: PyTree
+
+
+class UnbiasedELBO(Objective):
+    """UIVI: ascend the ELBO with ∇log q(x) from Hamiltonian Monte Carlo over the mixing noise given x.
+
+    One chain per particle, all in step. The score of the target is all it needs. The recorded `loss` is not minus
+    the ELBO, which stays unknown, but an estimate of the Fisher divergence E‖S − ∇log q‖².
+
+    Args:
+        num_particles: m, draws of x per update; the paper's experiments had one.
+        num_iterations: Transitions of the inner chain per update.
+        burn_in: How many of them are dropped; the step size is adapted during these.
+        num_leapfrog: Leapfrog steps of a transition.
+        step_size: Of the leapfrog integrator at the start; it is carried from update to update.
+        target_acceptance: What the adaptation aims at.
+        optimizer: `sivi.optimizers` settings or any Optax transform.
+
+    Example:
+        >>> objective = UnbiasedELBO(num_particles=1)
+
+    Reference:
+        Titsias and Ruiz, Unbiased implicit variational inference (AISTATS 2019).
+    """
+
+    num_particles: int = eqx.field(static=True)
+    num_iterations: int = eqx.field(static=True)
+    burn_in: int = eqx.field(static=True)
+    num_leapfrog: int = eqx.field(static=True)
+    step_size: float = eqx.field(static=True)
+    target_acceptance: float = eqx.field(static=True)
+    optimizer: OptimizerLike
+
+    def __init__(
+        self,
+        *,
+        num_particles: int = 64,
+        num_iterations: int = 10,
+        burn_in: int = 5,
+        num_leapfrog: int = 5,
+        step_size: float = 0.2,
+        target_acceptance: float = 0.9,
+        optimizer: OptimizerLike | None = None,
+    ):
+        self.num_particles = check_count("num_particles", num_particles)
+        self.num_iterations = check_count("num_iterations", num_iterations)
+        self.burn_in = check_count("burn_in", burn_in, minimum=0)
+        self.num_leapfrog = check_count("num_leapfrog", num_leapfrog)
+        if self.burn_in >= self.num_iterations:
+            raise ValueError(f"burn_in must be below num_iterations, {num_iterations}; got {burn_in}.")
+        if not step_size > 0:
+            raise ValueError(f"step_size must be positive; got {step_size}.")
+        if not 0 < target_acceptance < 1:
+            raise ValueError(f"target_acceptance must lie between 0 and 1; got {target_acceptance}.")
+        self.step_size, self.target_acceptance = float(step_size), float(target_acceptance)
+        self.optimizer = Adam(Cosine(1e-3), b2=0.99) if optimizer is None else optimizer
+        check_optimizer("optimizer", self.optimizer)
+
+    def bind(self, num_steps: int) -> "UnbiasedELBO":
+        return replace_fields(self, optimizer=optimizers.bind(self.optimizer, num_steps))
+
+    def check(self, family: Family, target: Target) -> None:
+        check_semi_implicit(self, family)
+        check_mixing_density(self, family)
+
+    def init(self, key: PRNGKeyArray, family: Family, target: Target) -> UnbiasedState:
+        log_step_size = jnp.log(jnp.asarray(self.step_size, default_float()))
+        return UnbiasedState(log_step_size, optimizers.init(self.optimizer, family))
+
+    def step(
+        self,
+        key: PRNGKeyArray,
+        family: SemiImplicit,
+        state: UnbiasedState,
+        target: Target,
+        batch: Int[Array, " batch"] | None,
+    ) -> tuple[SemiImplicit, UnbiasedState, Metrics]:
+        noise_key, chain_key = jax.random.split(key)
+        noise = family.sample_noise(noise_key, (self.num_particles,))
+        x = jax.vmap(lambda *one: family.joint(*one).x)(*noise)
+        score, log_step_size, acceptance = self.average_score(chain_key, family, x, noise[0], state.log_step_size)
+        grads, loss = eqx.filter_grad(surrogate, has_aux=True)(family, target, batch, noise, score)
+        family, optimizer = optimizers.update(self.optimizer, grads, state.optimizer, family)
+        metrics = {"loss": loss, "acceptance": acceptance, "step_size": jnp.exp(log_step_size)}
+        return family, UnbiasedState(log_step_size, optimizer), metrics
+
+    def average_score(
+        self,
+        key: PRNGKeyArray,
+        family: SemiImplicit,
+        x: Float[Array, "n dim"],
+        noise: Float[Array, "n noise"],
+        log_step_size: Scalar,
+    ) -> tuple[Float[Array, "n dim"], Scalar, Scalar]:
+        """∇_x log q(x|z′) averaged over the kept draws of z′ given x, the step size after it, and the acceptance.
+
+        Args:
+            key: Random key.
+            family: q_φ; nothing is differentiated.
+            x: The points given which z′ is drawn.
+            noise: Where each chain starts: the mixing noise that generated the point.
+            log_step_size: Of the integrator.
+        """
+
+        def log_density(x: Array, noise: Array) -> Array:
+            at = family.conditional.at(family.mixing.transform(noise))
+            return family.mixing.noise_log_prob(noise) + at.log_prob(x)
+
+        def score_at(x: Array, noise: Array) -> Array:
+            return family.conditional.at(family.mixing.transform(noise)).score(x)
+
+        def iterate(i: Array, carry: tuple[PyTree, Array, Array, Array]) -> tuple[PyTree, Array, Array, Array]:
+            chains, log_step_size, total, accepted = carry
+            keys = jax.random.split(jax.random.fold_in(key, i), len(x))
+
+            def move(key: PRNGKeyArray, x: Array, chain: PyTree) -> tuple[PyTree, Array]:
+                step_size = jnp.exp(log_step_size)
+                chain, info = hmc_transition(key, chain, lambda n: log_density(x, n), step_size, self.num_leapfrog)
+                return chain, info.acceptance
+
+            chains, acceptances = jax.vmap(move)(keys, x, chains)
+            acceptance, burning = jnp.mean(acceptances), i < self.burn_in
+            change = jnp.where(burning, _ADAPTATION_RATE * (acceptance - self.target_acceptance), 0.0)
+            scores = jax.lax.cond(burning, jnp.zeros_like, lambda x: jax.vmap(score_at)(x, chains.position), x)
+            return chains, log_step_size + change, total + scores, accepted + acceptance
+
+        chains = jax.vmap(lambda x, n: start_chain(lambda n: log_density(x, n), n))(x, noise)
+        start = (chains, log_step_size, jnp.zeros_like(x), jnp.zeros((), x.dtype))
+        _, log_step_size, total, accepted = jax.lax.fori_loop(0, self.num_iterations, iterate, start)
+        return total / (self.num_iterations - self.burn_in), log_step_size, accepted / self.num_iterations
+
+
+def surrogate(
+    family: SemiImplicit,
+    target: Target,
+    batch: Int[Array, " batch"] | None,
+    noise: Noise,
+    score: Float[Array, "n dim"],
+) -> tuple[Scalar, Scalar]:
+    """A function whose gradient is minus that of the ELBO when `score` is ∇log q at the draws; and the loss recorded.
+
+    With draws of z′ independent of z given x, (S − score)ᵀ(S − ∇_x log q(x|z)) averages to the Fisher divergence.
+    """
+    joint = jax.vmap(family.joint)(*noise)
+    x, conditional_score = jax.lax.stop_gradient((joint.x, joint.score))
+    pairs = jax.vmap(lambda x: score_pairs(target, x, batch, split=True))(x)
+    value = -jnp.mean(jnp.sum((pairs.mean - score) * joint.x, axis=-1))
+    products = sum(
+        0.5 * weight * ((first - score) * (second - conditional_score) + (second - score) * (first - conditional_score))
+        for weight, first, second in pairs
+    )
+    return value, jnp.mean(jnp.sum(products, axis=-1))
