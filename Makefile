@@ -15,7 +15,7 @@ $(VENV)/.plot: pyproject.toml | $(BIN)/python
 	touch $@
 
 $(VENV)/.test: $(VENV)/.plot
-	$(BIN)/pip install --quiet --disable-pip-version-check 'pytest>=8' 'pytest-xdist>=3.6' 'beartype>=0.21'
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[all]' 'pytest>=8' 'pytest-xdist>=3.6' 'beartype>=0.21'
 	touch $@
 
 $(VENV)/.lint: $(VENV)/.plot

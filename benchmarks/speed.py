@@ -24,7 +24,9 @@ import jax.numpy as jnp
 import numpy as np
 
 import sivi
-from _common import RESULTS, environment, paper_family, paper_objective, write
+from _common import RESULTS, environment, write
+from sivi.experiments._paper_settings import family as paper_family
+from sivi.experiments._paper_settings import sivi_sm
 
 TORCH = "2.13.0"
 CORES = 2
@@ -193,7 +195,7 @@ def compare(num_particles: int, block: int, alternations: int) -> dict[str, Any]
         sivi.targets.XShaped(),
         key=0,
         family=paper_family(0),
-        objective=paper_objective(num_particles),
+        objective=sivi_sm(num_particles),
         num_steps=block * (alternations + 1),
         chunk_size=block,
         progress=False,
@@ -263,7 +265,7 @@ def fit_for_memory(num_steps: int) -> None:
         sivi.targets.XShaped(),
         key=0,
         family=paper_family(0),
-        objective=paper_objective(100),
+        objective=sivi_sm(100),
         num_steps=num_steps,
         progress=False,
     )

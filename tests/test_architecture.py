@@ -21,6 +21,7 @@ LAYERS = [
     ["optimizers", "_store"],
     ["targets"],
     ["families"],
+    ["samplers"],
     ["objectives"],
     ["defaults"],
     ["metrics"],
@@ -28,21 +29,25 @@ LAYERS = [
     ["_start"],
     ["fit"],
     ["plots"],
+    ["experiments"],
     ["cli"],
 ]
 
 PUBLIC = {
     "sivi": """CheckpointError DiagonalGaussian FitDiverged FitFileError FitReport ImplicitMixing MissingLogProb
         NormalMixing Posterior SemiImplicit SiviError StudentT defaults families fit load metrics objectives optimizers
-        plots schedules targets""",
+        plots samplers schedules targets""",
     "sivi.targets": """Banana BayesianModel ExactTarget GaussianMixture IsotropicGaussian Layout LinearRegression
         LogDensity Multimodal ScoreFunction Target Tempered XShaped as_target""",
     "sivi.families": """Conditional ConditionalDistribution DiagonalGaussian Family ImplicitMixing Joint Mixing
         NormalMixing SemiImplicit StudentT""",
-    "sivi.objectives": """Annealed CriticObjective CriticSpec LossObjective MLPCritic MinimaxState Objective
-        PlugInFisher ScoreMatching minimax""",
-    "sivi.metrics": "knn_kl",
-    "sivi.plots": "plot_critic plot_marginals plot_samples plot_traces",
+    "sivi.objectives": """Annealed CriticObjective CriticSpec CriticState GaussianKernel IMQKernel Kernel KernelStein
+        LossObjective MLPCritic MinimaxObjective Objective PathKL PlugInFisher RieszKernel ScoreMatching SurrogateELBO
+        UnbiasedELBO minimax""",
+    "sivi.samplers": "SamplerRun effective_sample_size hmc nuts sgld split_rhat",
+    "sivi.metrics": """FisherEstimate MomentErrors covariance_rmse energy_distance fisher_divergence knn_kl ksd mmd
+        moment_errors noise_floor sliced_wasserstein""",
+    "sivi.plots": "plot_arrows plot_critic plot_marginals plot_samples plot_traces",
 }
 
 FIT_ARGUMENTS = """target dim like key family objective num_steps batch_size chunk_size progress callbacks checkpoint

@@ -8,7 +8,11 @@ import pytest
 import sivi
 
 ROOT = Path(__file__).parents[1]
-PAGES = ["README.md", "docs/guide.md", "docs/method.md", "docs/index.md"]
+PAGES = [
+    "README.md",
+    *(f"docs/{name}.md" for name in ("guide", "index", "method", "metrics", "samplers")),
+    *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs" / "objectives").glob("*.md")),
+]
 
 
 @pytest.mark.parametrize("page", PAGES)
@@ -33,6 +37,8 @@ def test_python_blocks_run(page, tmp_path, monkeypatch):
 
 
 def test_links_between_documents_lead_somewhere():
-    for path in [*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")]:
+    pages = [path for path in (ROOT / "docs").rglob("*.md") if "_build" not in path.parts]
+    assert len(pages) > 10
+    for path in [*ROOT.glob("*.md"), *pages]:
         for link in re.findall(r"\]\(([^)#:]+?)(?:#[^)]*)?\)", path.read_text()):
             assert (path.parent / link).exists(), f"{path.name}: {link}"

@@ -2,7 +2,7 @@
 
 from importlib.metadata import PackageNotFoundError, version
 
-from . import defaults, families, metrics, objectives, optimizers, plots, schedules, targets
+from . import defaults, families, metrics, objectives, optimizers, plots, samplers, schedules, targets
 from ._errors import CheckpointError, FitDiverged, FitFileError, MissingLogProb, SiviError
 from .families import DiagonalGaussian, ImplicitMixing, NormalMixing, SemiImplicit, StudentT
 from .fit import FitReport, fit
@@ -34,6 +34,7 @@ __all__ = [
     "objectives",
     "optimizers",
     "plots",
+    "samplers",
     "schedules",
     "targets",
 ]

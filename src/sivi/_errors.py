@@ -3,6 +3,8 @@
 import operator
 from typing import TYPE_CHECKING, SupportsIndex
 
+import numpy as np
+
 from ._types import describe
 
 if TYPE_CHECKING:
@@ -38,6 +40,27 @@ class FitFileError(SiviError, ValueError):
 
 class MissingLogProb(SiviError, TypeError):
     """The log density was asked of a target that knows only its score."""
+
+
+def check_positive(name: str, value: object) -> float:
+    """`value` as a positive, finite float, or an error that names the argument, the rule and the value."""
+    if isinstance(value, (str, bytes, bool)) or np.ndim(value) != 0:  # pyright: ignore[reportArgumentType]
+        raise TypeError(f"{name} must be a positive number; got {describe(value)}.")
+    try:
+        number = float(value)  # pyright: ignore[reportArgumentType]
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be a positive number; got {describe(value)}.") from None
+    if not 0.0 < number < float("inf"):
+        raise ValueError(f"{name} must be a positive, finite number; got {number}.")
+    return number
+
+
+def check_acceptance(value: object) -> float:
+    """A target acceptance rate: strictly between 0 and 1."""
+    number = check_positive("target_acceptance", value)
+    if number >= 1.0:
+        raise ValueError(f"target_acceptance must be a probability below 1; got {value}.")
+    return number
 
 
 def check_count(name: str, value: object, minimum: int = 1) -> int:

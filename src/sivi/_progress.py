@@ -13,13 +13,14 @@ class ProgressBar:
         num_steps: The total.
         step: Updates already done.
         enabled: False hides the bar; True shows it on a terminal or in a notebook.
+        description: What runs.
     """
 
-    def __init__(self, num_steps: int, step: int, enabled: bool):
+    def __init__(self, num_steps: int, step: int, enabled: bool, description: str = "sivi.fit"):
         self._bar = tqdm(
             total=num_steps,
             initial=step,
-            desc="sivi.fit",
+            desc=description,
             unit="step",
             disable=None if enabled else True,
             dynamic_ncols=True,

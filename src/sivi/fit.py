@@ -16,7 +16,7 @@ from jaxtyping import Array, Bool, Int, PRNGKeyArray, PyTree
 from . import defaults
 from ._errors import CheckpointError, FitDiverged, check_count
 from ._progress import ProgressBar
-from ._start import check_batch_size, check_target, writable_file
+from ._start import check_split, check_target, writable_file
 from ._types import KeyLike, as_key, describe
 from .batching import ShuffledBatches
 from .families import Family
@@ -138,7 +138,7 @@ def _start(
     if family.dim != target.dim:
         raise ValueError(f"family must have the target's dim, {target.dim}; got {family.dim}.")
     num_steps = defaults.NUM_STEPS if num_steps is None else num_steps
-    check_batch_size(target, batch_size)
+    check_split(target, batch_size)
     check_target(target, family, start_key)
     bound = objective.bind(num_steps)
     bound.check(family, target)
@@ -182,7 +182,7 @@ def _resumed(
         raise ValueError(
             f"num_steps counts from zero and must reach past the {posterior.step} updates done; got {num_steps}."
         )
-    check_batch_size(target, posterior.batch_size)
+    check_split(target, posterior.batch_size)
     return replace(posterior, num_steps=num_steps)
 
 

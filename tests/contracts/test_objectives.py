@@ -45,40 +45,37 @@ def test_a_step_keeps_structure_moves_every_parameter_and_depends_on_the_key_alo
     assert metrics["loss"] == again != other
 
 
-def test_any_chunk_size_gives_the_same_bits(name):
-    reference = fit(name, chunk_size=1000)
-    for chunk_size in (1, 5) if name == "ScoreMatching" else (5,):
-        other = fit(name, chunk_size=chunk_size)
-        for a, b in zip(leaves((reference.family, reference.state)), leaves((other.family, other.state)), strict=True):
-            np.testing.assert_array_equal(a, b)
-        for metric, values in reference.history.items():
-            np.testing.assert_array_equal(values, other.history[metric])
+def assert_same_bits(one, other):
+    for a, b in zip(leaves((one.family, one.state)), leaves((other.family, other.state)), strict=True):
+        np.testing.assert_array_equal(a, b)
+    for metric, values in one.history.items():
+        np.testing.assert_array_equal(values, other.history[metric])
 
 
-def test_save_load_resume_gives_the_same_bits(name, tmp_path):
-    whole = fit(name, chunk_size=5)
+def test_other_chunks_a_file_and_a_resumed_run_give_the_same_bits(name, tmp_path):
+    """One whole run, against one in chunks of another size that is saved half-way, loaded and resumed."""
+    whole = fit(name, chunk_size=1000)
     fit(name, chunk_size=5, checkpoint=tmp_path / "part.sivi", callbacks=[lambda report: report.step == 5])
     assert sivi.load(tmp_path / "part.sivi", Banana(), objective=ALL_OBJECTIVES[name]()).step == 5
     given = {"objective": ALL_OBJECTIVES[name]()} if name in CUSTOM_OBJECTIVES else {}
     resumed = sivi.fit(Banana(), resume=tmp_path / "part.sivi", chunk_size=5, progress=False, **given)
     assert resumed.step == whole.step == 12
-    for a, b in zip(leaves((whole.family, whole.state)), leaves((resumed.family, resumed.state)), strict=True):
-        np.testing.assert_array_equal(a, b)
-    for metric, values in whole.history.items():
-        np.testing.assert_array_equal(values, resumed.history[metric])
+    assert_same_bits(whole, resumed)
+    if name == "ScoreMatching":
+        assert_same_bits(whole, fit(name, chunk_size=1))
 
 
 def test_minibatches_reach_the_target(name):
-    if name == "Annealed-path":
-        return  # its base has another dim
     data = np.random.default_rng(0).normal(size=(10, 3))
-    target = LinearRegression(data[:, :1], data[:, 2])
-    assert target.dim == 2
-    full, batched = (
-        sivi.fit(target, objective=ALL_OBJECTIVES[name](), num_steps=4, batch_size=size, progress=False)
-        for size in (None, 5)
-    )
-    assert (full.history["loss"] != batched.history["loss"]).any()
+    target, family = LinearRegression(data[:, :1], data[:, 2]), small_family()
+    objective = ALL_OBJECTIVES[name]().bind(10)
+    objective.check(family, target)
+    state = objective.init(jax.random.key(0), family, target)
+    # Annealing may start at β = 0, where the target does not count yet: take the second update.
+    step = eqx.filter_jit(objective.step)
+    family, state, _ = step(jax.random.key(1), family, state, target, jnp.arange(4))
+    losses = [step(jax.random.key(2), family, state, target, rows)[2]["loss"] for rows in jnp.arange(8).reshape(2, 4)]
+    assert losses[0] != losses[1]
 
 
 @pytest.mark.parametrize("mixing", MIXINGS)

@@ -91,7 +91,8 @@ def test_kernels_are_positive_definite_and_match_their_formula(kernel):
     x = jax.random.normal(jax.random.key(3), (12, 5)) * 3.0 + 1.0
     gram = np.asarray(KERNELS[kernel].gram(x))
     distance = np.linalg.norm(np.asarray(x)[:, None] - np.asarray(x), axis=-1)
-    h = BANDWIDTH if kernel == "gaussian-fixed" else np.sqrt(np.median(distance[np.triu_indices(12, 1)] ** 2))
+    median = np.sqrt(np.median(distance[np.triu_indices(12, 1)] ** 2))
+    h = BANDWIDTH if kernel == "gaussian-fixed" else 0.5 * median
     expected = {
         "gaussian": np.exp(-(distance**2) / (2 * h**2)),
         "gaussian-fixed": np.exp(-(distance**2) / (2 * h**2)),

@@ -156,3 +156,14 @@ def test_whole_critic_is_network_plus_psi_times_score(psi):
     expected_psi = 0.81 if isinstance(psi, sivi.schedules.Schedule) else psi
     expected = state.critic(x) + expected_psi * target.score(x)
     np.testing.assert_allclose(objective.field(state, target)(x), expected, rtol=1e-5)
+
+
+def test_minibatch_plug_in_loss_is_unbiased(x64):
+    """With ψ ≠ 0 the plug-in squares the score too."""
+    target, family = linear_gaussian_model(4), linear_gaussian_family()
+    objective = PlugInFisher(psi=0.7)
+    field = objective.field_of(objective.critic.init(jax.random.key(1), 3), jnp.int32(0))
+    noise = family.sample_noise(jax.random.key(2), (8,))
+    loss = eqx.filter_jit(lambda batch: objective.family_loss(family, field, target, batch, noise)[0])
+    each = [loss(jnp.array(b)) for b in itertools.permutations(range(4), 2)]
+    np.testing.assert_allclose(np.mean(each), loss(None), rtol=1e-10)

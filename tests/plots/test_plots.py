@@ -7,7 +7,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from sivi.plots import plot_critic, plot_marginals, plot_samples, plot_traces
+from sivi.plots import plot_arrows, plot_critic, plot_marginals, plot_samples, plot_traces
 from sivi.plots.samples import _density, _levels
 from sivi.targets import GaussianMixture, XShaped
 
@@ -42,6 +42,22 @@ def test_critic_arrows_are_the_field():
     assert np.corrcoef(quiver.U, quiver.XY[:, 1])[0, 1] > 0.9
 
 
+def test_arrows_are_to_scale_and_long_ones_cut():
+    points = np.stack(np.meshgrid([0.0, 0.5, 1.0], [0.0, 2.0]), axis=-1).reshape(-1, 2)
+    arrows = np.array([[1.0, 0.0], [0.0, 3.0], [0.0, -6.0], [0.3, 0.4], [0.0, 0.0], [2.0, 0.0]])
+    (quiver,) = plot_arrows(points, arrows, scale=3.0).collections
+    drawn = np.stack([quiver.U, quiver.V], axis=1)
+    np.testing.assert_allclose(drawn, arrows * np.array([1, 1, 0.5, 1, 1, 1])[:, None])
+    np.testing.assert_allclose(quiver.scale, 3.0 / 0.5)  # an arrow of length 3 reaches the next point
+
+
+def test_corners_fix_the_picture():
+    ax = plot_samples(DRAWS, XShaped(), corners=((-5.0, -6.0), (7.0, 8.0)))
+    assert (ax.get_xlim(), ax.get_ylim()) == ((-5.0, 7.0), (-6.0, 8.0))
+    reach = np.concatenate([path.vertices for path in ax.collections[1].get_paths()])
+    assert reach[:, 0].max() > 3.5  # the contours of the target, not of the draws' window
+
+
 def test_traces_have_a_panel_per_metric_and_survive_gaps():
     values = np.random.default_rng(1).normal(size=1000)
     values[100:300] = np.nan
@@ -61,6 +77,10 @@ def test_marginals_have_a_panel_per_coordinate():
     [
         (lambda: plot_samples(np.zeros((3, 3))), r"draws must have shape \(n, 2\); got \(3, 3\)"),
         (lambda: plot_critic(lambda x: x, np.zeros(3)), r"draws must have shape \(n, 2\)"),
+        (
+            lambda: plot_arrows(np.zeros((3, 2)), np.zeros((4, 2))),
+            r"got \(3, 2\) and \(4, 2\)",
+        ),
         (lambda: plot_traces({"loss": np.zeros(3)}, ["elbo"]), r"names must be among .*\['loss'\]; got \['elbo'\]"),
     ],
 )

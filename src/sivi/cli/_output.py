@@ -52,13 +52,13 @@ def save_figure(figure: Any, path: Path) -> None:
     plt.close(figure)
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    """Columns padded to their widest entry; the first is text, the others numbers."""
+def table(header: Sequence[str], rows: Sequence[Sequence[str]], text: Sequence[int] = (0,)) -> str:
+    """Columns padded to their widest entry; those in `text` to the left, the others, numbers, to the right."""
     widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
     lines = [
         "  ".join(
-            cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))
-        )
+            cell.ljust(w) if i in text else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))
+        ).rstrip()
         for row in [header, *rows]
     ]
     return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:]])

@@ -1,7 +1,5 @@
 """The checks that every metric makes before it computes anything."""
 
-import math
-
 import numpy as np
 
 from .._types import ArrayLike, describe
@@ -31,13 +29,3 @@ def check_same_dim(**dims: int) -> None:
     """Refuse two arguments, given as name=dim, whose dims differ."""
     if len(set(dims.values())) > 1:
         raise ValueError(f"{' and '.join(dims)} must have the same dim; got {' and '.join(map(str, dims.values()))}.")
-
-
-def check_positive(name: str, value: object) -> float:
-    """`value` as a positive, finite float."""
-    if isinstance(value, (str, bytes, bool)) or np.ndim(value) != 0:  # pyright: ignore[reportArgumentType]
-        raise TypeError(f"{name} must be a positive number; got {describe(value)}.")
-    number = float(value)  # pyright: ignore[reportArgumentType]
-    if not 0 < number < math.inf:
-        raise ValueError(f"{name} must be a positive, finite number; got {number}.")
-    return number

@@ -4,9 +4,9 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._errors import check_count
+from .._errors import check_count, check_positive
 from .._types import ArrayLike, KeyLike, as_key, describe
-from ._draws import check_pair, check_positive
+from ._draws import check_pair
 
 _NUMBERS = 2**22  # projected draws held at once
 

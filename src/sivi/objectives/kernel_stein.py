@@ -29,8 +29,9 @@ _STATISTICS = ("U", "V")
 class KernelStein(LossObjective):
     """KSIVI: descend the squared kernel Stein discrepancy of the family.
 
-    The U-statistic, over pairs of different particles, is unbiased and can be negative. The V-statistic takes all
-    pairs: V = (1 − 1/m) U + (1/m) mean_i k(x_i, x_i) ‖δ_i‖², never negative, and biased upwards.
+    The U-statistic, over pairs of different particles, is unbiased at a fixed bandwidth and can be negative. The
+    V-statistic takes all pairs: V = (1 − 1/m) U + (1/m) mean_i k(x_i, x_i) ‖δ_i‖², biased upwards, and never negative
+    on all data.
 
     Args:
         num_particles: m, draws of x per update, at least 2.
@@ -54,7 +55,7 @@ class KernelStein(LossObjective):
     def __init__(
         self,
         *,
-        num_particles: int = 128,
+        num_particles: int = 256,
         kernel: Kernel | None = None,
         statistic: str = "U",
         optimizer: OptimizerLike | None = None,
@@ -66,7 +67,7 @@ class KernelStein(LossObjective):
         if statistic not in _STATISTICS:
             raise ValueError(f"statistic must be 'U' or 'V'; got {describe(statistic)}.")
         self.statistic = statistic
-        self.optimizer = Adam(Cosine(1e-3), b2=0.99) if optimizer is None else optimizer
+        self.optimizer = Adam(Cosine(3e-3), b2=0.99) if optimizer is None else optimizer
         check_optimizer("optimizer", self.optimizer)
 
     def check(self, family: Family, target: Target) -> None:

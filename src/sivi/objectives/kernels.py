@@ -7,7 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
+from .._errors import check_positive
+
 _MEDIAN_PARTICLES = 100
+#: A kernel as wide as the particles sees little of their shape.
+DEFAULT_FACTOR = 0.5
 
 
 class Kernel(eqx.Module):
@@ -22,34 +26,42 @@ class GaussianKernel(Kernel):
     """k(x, y) = exp(−‖x − y‖² / (2h²)).
 
     Args:
-        bandwidth: h; when left out, the median distance between two of the first 100 particles, with its gradient.
+        bandwidth: h; when left out, `factor` times the median distance between two of the first 100 particles,
+            with its gradient.
+        factor: See `bandwidth`.
     """
 
     bandwidth: float | None = eqx.field(static=True)
+    factor: float = eqx.field(static=True)
 
-    def __init__(self, bandwidth: float | None = None):
-        self.bandwidth = _checked("bandwidth", bandwidth)
+    def __init__(self, bandwidth: float | None = None, factor: float = DEFAULT_FACTOR):
+        self.bandwidth = None if bandwidth is None else check_positive("bandwidth", bandwidth)
+        self.factor = check_positive("factor", factor)
 
     def gram(self, x: Float[Array, "n dim"]) -> Float[Array, "n n"]:
         squares = _squared_distances(x)
-        return jnp.exp(-0.5 * squares / _squared_bandwidth(squares, self.bandwidth))
+        return jnp.exp(-0.5 * squares / _squared_bandwidth(squares, self.bandwidth, self.factor))
 
 
 class IMQKernel(Kernel):
     """The inverse multiquadric k(x, y) = (1 + ‖x − y‖² / h²)^(−1/2), with heavier tails than the Gaussian.
 
     Args:
-        bandwidth: h; when left out, the median distance between two of the first 100 particles, with its gradient.
+        bandwidth: h; when left out, `factor` times the median distance between two of the first 100 particles,
+            with its gradient.
+        factor: See `bandwidth`.
     """
 
     bandwidth: float | None = eqx.field(static=True)
+    factor: float = eqx.field(static=True)
 
-    def __init__(self, bandwidth: float | None = None):
-        self.bandwidth = _checked("bandwidth", bandwidth)
+    def __init__(self, bandwidth: float | None = None, factor: float = DEFAULT_FACTOR):
+        self.bandwidth = None if bandwidth is None else check_positive("bandwidth", bandwidth)
+        self.factor = check_positive("factor", factor)
 
     def gram(self, x: Float[Array, "n dim"]) -> Float[Array, "n n"]:
         squares = _squared_distances(x)
-        return (1.0 + squares / _squared_bandwidth(squares, self.bandwidth)) ** -0.5
+        return (1.0 + squares / _squared_bandwidth(squares, self.bandwidth, self.factor)) ** -0.5
 
 
 class RieszKernel(Kernel):
@@ -64,12 +76,6 @@ class RieszKernel(Kernel):
         return size[:, None] + size - jnp.sum(jnp.abs(x[:, None] - x), axis=-1)
 
 
-def _checked(name: str, value: float | None) -> float | None:
-    if value is not None and not value > 0:
-        raise ValueError(f"{name} must be positive or None; got {value}.")
-    return None if value is None else float(value)
-
-
 def _squared_distances(x: Float[Array, "n dim"]) -> Float[Array, "n n"]:
     if x.shape[1] <= 3:  # no cancellation, and no product of thin matrices
         return jnp.sum((x[:, None] - x) ** 2, axis=-1)
@@ -79,8 +85,8 @@ def _squared_distances(x: Float[Array, "n dim"]) -> Float[Array, "n n"]:
     return jnp.where(jnp.eye(len(x), dtype=bool), 0.0, jnp.maximum(squares, 0.0))
 
 
-def _squared_bandwidth(squares: Float[Array, "n n"], bandwidth: float | None) -> Array:
+def _squared_bandwidth(squares: Float[Array, "n n"], bandwidth: float | None, factor: float) -> Array:
     if bandwidth is not None:
         return jnp.asarray(bandwidth**2, squares.dtype)
     # A sort of all pairs would cost more than the rest of an update, and a hundred particles are enough for a median.
-    return jnp.median(squares[np.triu_indices(min(len(squares), _MEDIAN_PARTICLES), k=1)])
+    return factor**2 * jnp.median(squares[np.triu_indices(min(len(squares), _MEDIAN_PARTICLES), k=1)])

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from .._errors import check_positive
 from .._types import Metrics, Scalar
 from ..families import Family, SemiImplicit
 from ..optimizers import Adam, OptimizerLike
@@ -64,10 +65,8 @@ class PathKL(CriticObjective):
         optimizer: OptimizerLike | None = None,
         critic_optimizer: OptimizerLike | None = None,
         critic: CriticSpec | None = None,
-        clip: float | None = 3.0,
+        clip: float | None = 10.0,
     ):
-        if clip is not None and not clip > 0:
-            raise ValueError(f"clip must be positive or None; got {clip}.")
         super().__init__(
             num_particles=num_particles,
             critic_steps=critic_steps,
@@ -77,7 +76,7 @@ class PathKL(CriticObjective):
             critic_optimizer=Adam(Cosine(4e-3), b1=0.9, b2=0.99) if critic_optimizer is None else critic_optimizer,
             critic=MLPCritic(skip=True) if critic is None else critic,
         )
-        self.clip = None if clip is None else float(clip)
+        self.clip = None if clip is None else check_positive("clip", clip)
 
     def check(self, family: Family, target: Target) -> None:
         check_semi_implicit(self, family)
@@ -116,8 +115,9 @@ class PathKL(CriticObjective):
     ) -> Scalar:
         joint = jax.vmap(family.joint)(*noise)
         error = jax.vmap(critic)(joint.x) + joint.score
-        # One weight per coordinate, the same at every draw, leaves the minimum where it is: a weight that follows z
-        # would not. A narrow coordinate no longer outweighs a wide one.
+        # One weight per coordinate, the same at every draw of a batch, leaves the minimum where it is, but for the
+        # O(1/m) that it takes part in the batch's noise: a weight that follows z would not. A narrow coordinate no
+        # longer outweighs a wide one.
         return jnp.mean(jnp.sum((error / _sizes(joint.score)) ** 2, axis=-1))
 
 

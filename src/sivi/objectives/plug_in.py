@@ -7,13 +7,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int
 
 from .._types import Metrics, Scalar
-from ..families import SemiImplicit
+from ..families import Family, SemiImplicit
 from ..schedules import Schedule
 from ..targets import Target
 from .alternation import Noise
-from .base import check_score_derivative
+from .base import check_score_derivative, check_semi_implicit
 from .minimax import MinimaxObjective
-from .score_pairs import Field
+from .score_pairs import Field, score_pairs
 
 
 class PlugInFisher(MinimaxObjective):
@@ -26,6 +26,7 @@ class PlugInFisher(MinimaxObjective):
         num_particles: m, draws of x per family update.
         critic_steps: K, critic updates per family update.
         critic_particles: Draws per critic update; `num_particles` when left out.
+        critic_warmup: Critic updates, on all data, before the family's first; none when left out.
         optimizer: Of the family: `sivi.optimizers` settings or any Optax transform.
         critic_optimizer: Of the critic, likewise; its schedules count the critic's own updates.
         critic: Settings of the network f_ψ.
@@ -35,7 +36,8 @@ class PlugInFisher(MinimaxObjective):
     def __init__(self, *, psi: float | Schedule = 0.0, **settings: Any):
         super().__init__(psi=psi, **settings)
 
-    def check(self, family: SemiImplicit, target: Target) -> None:
+    def check(self, family: Family, target: Target) -> None:
+        check_semi_implicit(self, family)
         if not self.ignores_score:
             check_score_derivative(self, target)
 
@@ -50,8 +52,9 @@ class PlugInFisher(MinimaxObjective):
         def one(mixing_noise: Array, eps: Array) -> Array:
             x = family.joint(mixing_noise, eps).x
             # Where the critic ignores the score, the score need not have a derivative.
-            score = target.score(jax.lax.stop_gradient(x) if self.ignores_score else x, batch)
-            return jnp.sum(field(x, score) ** 2)
+            at = jax.lax.stop_gradient(x) if self.ignores_score else x
+            pairs = score_pairs(target, at, batch, split=not self.ignores_score)
+            return sum((w * jnp.sum(field(x, first) * field(x, second)) for w, first, second in pairs), jnp.zeros(()))
 
         norm = jnp.mean(jax.vmap(one)(*noise))
         return norm, {"critic_norm": norm}

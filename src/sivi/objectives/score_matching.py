@@ -12,10 +12,10 @@ L is the divergence minus E‖r‖².
 from jaxtyping import Array, Int
 
 from .._types import Metrics, Scalar
-from ..families import SemiImplicit
+from ..families import Family, SemiImplicit
 from ..targets import Target
 from .alternation import Noise
-from .base import check_score_derivative
+from .base import check_score_derivative, check_semi_implicit
 from .minimax import MinimaxObjective, minimax
 from .score_pairs import Field
 
@@ -34,6 +34,7 @@ class ScoreMatching(MinimaxObjective):
         num_particles: m, draws of x per family update.
         critic_steps: K, critic updates per family update.
         critic_particles: Draws per critic update; `num_particles` when left out.
+        critic_warmup: Critic updates, on all data, before the family's first; none when left out.
         optimizer: Of the family: `sivi.optimizers` settings or any Optax transform.
         critic_optimizer: Of the critic, likewise; its schedules count the critic's own updates.
         critic: Settings of the network f_ψ.
@@ -48,7 +49,8 @@ class ScoreMatching(MinimaxObjective):
         Yu and Zhang, Semi-implicit variational inference via score matching (ICLR 2023).
     """
 
-    def check(self, family: SemiImplicit, target: Target) -> None:
+    def check(self, family: Family, target: Target) -> None:
+        check_semi_implicit(self, family)
         check_score_derivative(self, target)
 
     def family_loss(

@@ -7,13 +7,16 @@ starts at the noise that generated x, an exact draw, and so is stationary throug
 start the average is correlated with (z, ε), and the gradient is biased by that.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from .. import optimizers
-from .._errors import check_count
+from .._errors import check_acceptance, check_count, check_positive
 from .._types import Metrics, Scalar, default_float
 from ..families import Family, SemiImplicit
 from ..optimizers import Adam, OptimizerLike, check_optimizer
@@ -24,6 +27,7 @@ from .alternation import Noise
 from .base import Objective, check_mixing_density, check_semi_implicit, replace_fields
 from .score_pairs import score_pairs
 
+_FEWEST_AT_ONCE = 8
 _ADAPTATION_RATE = 0.05  # of log step size per burn-in iteration and unit of acceptance
 
 
@@ -81,11 +85,8 @@ class UnbiasedELBO(Objective):
         self.num_leapfrog = check_count("num_leapfrog", num_leapfrog)
         if self.burn_in >= self.num_iterations:
             raise ValueError(f"burn_in must be below num_iterations, {num_iterations}; got {burn_in}.")
-        if not step_size > 0:
-            raise ValueError(f"step_size must be positive; got {step_size}.")
-        if not 0 < target_acceptance < 1:
-            raise ValueError(f"target_acceptance must lie between 0 and 1; got {target_acceptance}.")
-        self.step_size, self.target_acceptance = float(step_size), float(target_acceptance)
+        self.step_size = check_positive("step_size", step_size)
+        self.target_acceptance = check_acceptance(target_acceptance)
         self.optimizer = Adam(Cosine(1e-3), b2=0.99) if optimizer is None else optimizer
         check_optimizer("optimizer", self.optimizer)
 
@@ -151,7 +152,7 @@ class UnbiasedELBO(Objective):
                 chain, info = hmc_transition(key, chain, lambda n: log_density(x, n), step_size, self.num_leapfrog)
                 return chain, info.acceptance
 
-            chains, acceptances = jax.vmap(move)(keys, x, chains)
+            chains, acceptances = _over_particles(move, keys, x, chains)
             acceptance, burning = jnp.mean(acceptances), i < self.burn_in
             change = jnp.where(burning, _ADAPTATION_RATE * (acceptance - self.target_acceptance), 0.0)
             scores = jax.lax.cond(burning, jnp.zeros_like, lambda x: jax.vmap(score_at)(x, chains.position), x)
@@ -161,6 +162,17 @@ class UnbiasedELBO(Objective):
         start = (chains, log_step_size, jnp.zeros_like(x), jnp.zeros((), x.dtype))
         _, log_step_size, total, accepted = jax.lax.fori_loop(0, self.num_iterations, iterate, start)
         return total / (self.num_iterations - self.burn_in), log_step_size, accepted / self.num_iterations
+
+
+def _over_particles(move: Callable[..., Any], *arguments: PyTree) -> Any:
+    """`move` at every particle: all at once, or, while they are few, one after the other.
+
+    XLA's CPU backend has a fast product of a matrix with one vector and another for many; in between, a product
+    costs more than as many single ones.
+    """
+    if 1 < len(arguments[0]) < _FEWEST_AT_ONCE:
+        return jax.lax.map(lambda one: move(*one), arguments)
+    return jax.vmap(move)(*arguments)
 
 
 def surrogate(

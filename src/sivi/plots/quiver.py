@@ -53,19 +53,47 @@ def plot_critic(
     if scale is None:
         at_draws = np.asarray(eqx.filter_jit(jax.vmap(field))(jnp.asarray(points[:2000], default_float())))
         scale = float(np.quantile(np.linalg.norm(at_draws, axis=1), 0.95))
-    scale = max(scale, 1e-12)
-    length = np.linalg.norm(arrows, axis=1, keepdims=True)
-    arrows = arrows * np.minimum(1.0, scale / np.maximum(length, 1e-12))
-    spacing = float(min(x[1] - x[0], y[1] - y[0]))
     ax.scatter(*points.T, s=4, color=SAMPLE_COLOUR, alpha=0.6, linewidths=0, rasterized=True)
+    plot_arrows(grid, arrows, ax=ax, scale=scale)
+    ax.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), xlabel="$x_1$", ylabel="$x_2$")
+    return ax
+
+
+def plot_arrows(
+    points: ArrayLike, arrows: ArrayLike, *, ax: "Axes | None" = None, scale: float | None = None
+) -> "Axes":
+    """A field of arrows on a grid in the plane.
+
+    Args:
+        points: (n, 2), the points of a regular grid.
+        arrows: (n, 2), the field there.
+        ax: Axes to draw into; new ones when left out.
+        scale: Length that is drawn as long as the spacing of two points; the median when left out. Longer arrows
+            are cut to it.
+
+    Returns:
+        The axes.
+    """
+    grid, field = np.asarray(points, dtype=float), np.asarray(arrows, dtype=float)
+    if grid.ndim != 2 or grid.shape[1] != 2 or grid.shape != field.shape:
+        raise ValueError(f"points and arrows must both have shape (n, 2); got {grid.shape} and {field.shape}.")
+    ax = axes_or_new(ax)
+    length = np.linalg.norm(field, axis=1, keepdims=True)
+    scale = max(float(np.median(length)) if scale is None else scale, 1e-12)
+    field = field * np.minimum(1.0, scale / np.maximum(length, 1e-12))
     ax.quiver(
         *grid.T,
-        *arrows.T,
+        *field.T,
         color=ARROW_COLOUR,
         angles="xy",
         scale_units="xy",
-        scale=scale / spacing,
+        scale=scale / _spacing(grid),
         width=0.004,
     )
-    ax.set(xlim=(low[0], high[0]), ylim=(low[1], high[1]), xlabel="$x_1$", ylabel="$x_2$")
     return ax
+
+
+def _spacing(grid: np.ndarray) -> float:
+    """The smaller distance between neighbouring points of a grid."""
+    steps = [np.diff(np.unique(column)) for column in grid.T]
+    return float(min((step.min() for step in steps if step.size), default=1.0))

@@ -20,7 +20,12 @@ _MASS = (0.99, 0.95, 0.8, 0.5, 0.2)
 
 
 def plot_samples(
-    draws: ArrayLike, target: Target | None = None, *, ax: "Axes | None" = None, label: str | None = None
+    draws: ArrayLike,
+    target: Target | None = None,
+    *,
+    ax: "Axes | None" = None,
+    label: str | None = None,
+    corners: tuple[ArrayLike, ArrayLike] | None = None,
 ) -> "Axes":
     """Scatter draws in the plane over contours of the target's density.
 
@@ -31,6 +36,7 @@ def plot_samples(
         target: A two-dimensional target that knows its log density; None leaves the contours out.
         ax: Axes to draw into; new ones when left out.
         label: Legend entry of the draws.
+        corners: Lower left and upper right corner of the picture; around the draws when left out.
 
     Returns:
         The axes.
@@ -41,7 +47,7 @@ def plot_samples(
     if target is not None and target.dim != 2:
         raise ValueError(f"target must have dim 2 for a contour plot; got {target.dim}.")
     ax = axes_or_new(ax)
-    (left, bottom), (right, top) = window(points)
+    (left, bottom), (right, top) = window(points) if corners is None else (np.asarray(c, float) for c in corners)
     ax.scatter(*points.T, s=4, color=SAMPLE_COLOUR, alpha=0.6, linewidths=0, label=label, rasterized=True)
     if target is not None:
         x, y = np.linspace(left, right, _GRID), np.linspace(bottom, top, _GRID)

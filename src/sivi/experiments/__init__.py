@@ -1,0 +1,37 @@
+"""The tables and figures of the paper, one file each.
+
+An experiment is a list of independent jobs, and the figures and tables made from their results; `sivi paper` runs
+them. A new one is a new file and a line in `EXPERIMENTS`.
+"""
+
+from .base import MODES, Experiment, Job, JobResult, Results
+from .combined import DamagedResults, command, load, save, stem
+from .report import page
+from .runner import Outcome, run
+from .toy_bias import ToyBias
+from .toy_convergence import ToyConvergence
+from .toy_dynamics import ToyDynamics
+from .toy_kl import ToyKL
+from .toy_samples import ToySamples
+
+#: By name, in the order of the results page.
+EXPERIMENTS: dict[str, Experiment] = {
+    experiment.name: experiment for experiment in (ToySamples(), ToyKL(), ToyDynamics(), ToyConvergence(), ToyBias())
+}
+
+__all__ = [
+    "EXPERIMENTS",
+    "MODES",
+    "DamagedResults",
+    "Experiment",
+    "Job",
+    "JobResult",
+    "Outcome",
+    "Results",
+    "command",
+    "load",
+    "page",
+    "run",
+    "save",
+    "stem",
+]

@@ -1,0 +1,83 @@
+"""Fits that survive an interruption, and pictures of a fit on its way."""
+
+import math
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array
+
+from .._errors import FitFileError
+from ..fit import fit
+from ..posterior import Posterior, load
+from ..targets import ExactTarget, Target
+
+_CHUNK = 1000  # updates between two checkpoints, at most
+_NUM_SHOWN = 1000  # draws in a scatter plot
+
+
+def fit_stages(target: Target, stops: Sequence[int], scratch: Path, **settings: Any) -> list[Posterior]:
+    """The posteriors of one fit after so many updates; checkpoints in `scratch` are resumed from.
+
+    Args:
+        target: What is fitted.
+        stops: Numbers of updates, ascending; at most `num_steps`, to which schedules are relative.
+        scratch: Folder of the checkpoints, one per stop.
+        settings: Of `sivi.fit`.
+    """
+    chunk_size = math.gcd(_CHUNK, *stops)
+    posteriors: list[Posterior] = []
+    for stop in stops:
+        file = scratch / f"{stop}.sivi"
+        start = _stored(file, target) or next(reversed(posteriors), None)
+        if start is None or start.step < stop:
+            arguments = settings if start is None else {"resume": start}
+            start = fit(
+                target,
+                chunk_size=chunk_size,
+                progress=False,
+                callbacks=[lambda report, stop=stop: report.step >= stop],
+                checkpoint=file,
+                **arguments,
+            )
+        if start.step < stop:  # Ctrl-C makes `fit` return what there is: not a result
+            raise KeyboardInterrupt
+        posteriors.append(start)
+    return posteriors
+
+
+def _stored(file: Path, target: Target) -> Posterior | None:
+    if not file.exists():
+        return None
+    try:
+        return load(file, target)
+    except FitFileError:  # of another version of the library, say: begin again
+        file.unlink()
+        return None
+
+
+def exact_draws(target: ExactTarget, num_draws: int, key: int) -> np.ndarray:
+    """Independent draws from the target."""
+    return np.asarray(_draw_exact(target, jax.random.split(jax.random.key(key), num_draws)))
+
+
+@eqx.filter_jit
+def _draw_exact(target: ExactTarget, keys: Array) -> Array:
+    return jax.vmap(target.sample)(keys)
+
+
+def shown_draws(posterior: Posterior, key: int) -> np.ndarray:
+    """As many draws as a scatter plot of the paper has."""
+    return np.asarray(posterior.sample(_NUM_SHOWN, key=key), np.float32)
+
+
+def critic_at(posterior: Posterior, target: Target, points: np.ndarray) -> np.ndarray:
+    """The critic of a fit at points (n, 2)."""
+    assert posterior.objective is not None
+    field = posterior.objective.bind(posterior.num_steps).field(posterior.state, target)
+    assert field is not None, "only an objective with a critic has arrows"
+    return np.asarray(eqx.filter_jit(jax.vmap(field))(jnp.asarray(points, float)), np.float32)

@@ -1,0 +1,156 @@
+"""The paper's settings of the toy section, every number of a method in one place.
+
+Targets and networks are those of section 4.1 (appendix E); what the paper's text leaves out (rates, decay, clamp)
+is as in its authors' runs. The family is ReLU without skip, K = 1, and all decays are counted in updates.
+"""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import equinox as eqx
+import jax
+
+from .. import defaults
+from ..families import DiagonalGaussian, NormalMixing, SemiImplicit
+from ..objectives import (
+    Annealed,
+    KernelStein,
+    MLPCritic,
+    Objective,
+    PathKL,
+    PlugInFisher,
+    ScoreMatching,
+    SurrogateELBO,
+    UnbiasedELBO,
+)
+from ..optimizers import Adam, RMSProp
+from ..schedules import Cosine, StepDecay
+from ..targets import Banana, ExactTarget, Multimodal, XShaped
+from ._describe import describe
+
+TARGETS: dict[str, Callable[[], ExactTarget]] = {"banana": Banana, "multimodal": Multimodal, "x-shaped": XShaped}
+TARGET_LABELS = {"banana": "banana", "multimodal": "multimodal", "x-shaped": "X-shaped"}
+#: "for all methods, we used the annealing trick during training for the multimodal and X-shaped" (section 4.1).
+ANNEALED = ("multimodal", "x-shaped")
+NUM_UPDATES = 50_000
+
+
+#: z ~ N(0, I₃), x | z ~ N(μ(z), diag σ²) with μ of widths [3, 50, 50, 2]; log σ² starts at 0 and is clamped at −6.
+FAMILY = {
+    "latent_dim": 3,
+    "hidden": (50, 50),
+    "activation": "relu",
+    "skip": False,
+    "scale": "global",
+    "sigma_init": 1.0,
+    "sigma_floor": math.exp(-3),
+    "floor": "clamp",
+}
+
+
+def family(key: int, *, dim: int = 2, **changes: Any) -> SemiImplicit:
+    """The paper's family with fresh weights; `changes` are of single settings in `FAMILY`."""
+    conditional = DiagonalGaussian(dim=dim, **(FAMILY | changes), key=jax.random.key(key))
+    return SemiImplicit(NormalMixing(conditional.latent_dim), conditional)
+
+
+def _adam(rate: float) -> Adam:
+    return Adam(StepDecay(rate, factor=0.9, every=1000), b1=0.9, b2=0.99)
+
+
+def sivi_sm(num_particles: int = 500) -> ScoreMatching:
+    """SIVI-SM: critic of widths [2, 128, 128, 2]."""
+    return ScoreMatching(
+        num_particles=num_particles,
+        critic_steps=1,
+        critic=MLPCritic((128, 128), activation="relu"),
+        psi=0.0,
+        optimizer=_adam(1e-3),
+        critic_optimizer=_adam(2e-3),
+    )
+
+
+def plug_in(num_particles: int = 500) -> PlugInFisher:
+    """The biased estimate of appendix L, with everything else as in SIVI-SM."""
+    return PlugInFisher(
+        num_particles=num_particles,
+        critic_steps=1,
+        critic=MLPCritic((128, 128), activation="relu"),
+        psi=0.0,
+        optimizer=_adam(1e-3),
+        critic_optimizer=_adam(2e-3),
+    )
+
+
+def sivi() -> SurrogateELBO:
+    """SIVI: L = 50. The paper gives no number of particles or rate: the rate is SIVI-SM's."""
+    return SurrogateELBO(num_particles=100, num_aux=50, optimizer=_adam(1e-3))
+
+
+def uivi() -> UnbiasedELBO:
+    """UIVI: one particle, 10 iterations of inner HMC; RMSProp with its authors' rate, which here falls as a cosine."""
+    return UnbiasedELBO(
+        num_particles=1,
+        num_iterations=10,
+        burn_in=5,
+        num_leapfrog=5,
+        step_size=0.2,
+        target_acceptance=0.9,
+        optimizer=RMSProp(Cosine(0.01), decay=0.9, eps=1.0),
+    )
+
+
+@dataclass(frozen=True)
+class Method:
+    """A column of the KL table.
+
+    Attributes:
+        label: Its heading.
+        objective: Its settings.
+        default_family: Whether family and number of updates are left to `sivi.fit`.
+        anneals: Whether it is annealed where the paper's methods are.
+        family_changes: Settings of the family that differ from `FAMILY`.
+    """
+
+    label: str
+    objective: Callable[[], Objective]
+    default_family: bool = False
+    anneals: bool = True
+    family_changes: Mapping[str, Any] = field(default_factory=dict)
+
+    def fit_settings(self, target: str, seed: int, annealed: bool | None = None) -> dict[str, Any]:
+        """Arguments of `sivi.fit` besides the target and `num_steps`; annealed as in the paper unless told."""
+        objective = self.objective()
+        if (self.anneals and target in ANNEALED) if annealed is None else annealed:
+            objective = Annealed(objective)
+        settings: dict[str, Any] = {"objective": objective, "key": seed}
+        if not self.default_family:
+            settings["family"] = family(1000 + seed, **self.family_changes)
+        return settings
+
+    def described(self, target: str, annealed: bool | None = None) -> dict[str, Any]:
+        """The settings as JSON values, to be stored with a result."""
+        # Shapes are enough, and need no computing.
+        settings = eqx.filter_eval_shape(lambda: self.fit_settings(target, 0, annealed))
+        if self.default_family:
+            chosen = describe(eqx.filter_eval_shape(defaults.family, jax.random.key(0), TARGETS[target]()))
+        else:
+            chosen = {**FAMILY, **self.family_changes}
+        return {"family": chosen, "objective": describe(settings["objective"])}
+
+    @property
+    def num_updates(self) -> int:
+        """Updates of a full fit."""
+        return defaults.NUM_STEPS if self.default_family else NUM_UPDATES
+
+
+METHODS = {
+    "sivi": Method("SIVI", sivi),
+    "uivi": Method("UIVI", uivi, family_changes={"sigma_init": 0.5}),
+    "sivi-sm": Method("SIVI-SM", sivi_sm),
+    "kernel-stein": Method("kernel Stein, default family", KernelStein, default_family=True),
+    "path-kl": Method("path KL, default call", PathKL, default_family=True, anneals=False),
+    "plug-in": Method("plug-in Fisher (biased)", plug_in),
+}

@@ -1,0 +1,71 @@
+"""The results page: every experiment that has been run, with the paper's numbers beside."""
+
+from collections.abc import Mapping, Sequence
+
+from .base import Experiment, Results
+from .combined import command
+
+_HEAD = """\
+# Results
+
+<!-- Made by `sivi paper report` from the files of `sivi paper run`: do not edit. -->
+
+The tables and figures of Yu and Zhang, Semi-implicit variational inference via score matching (ICLR 2023), made again
+with this library. Under each heading stands the command that makes it; `sivi paper report` then writes this page.\
+"""
+
+_QUICK = (
+    "**A quick run**, with fewer updates, seeds and draws: it shows that everything works, and its numbers do not "
+    "compare with the paper's."
+)
+
+
+def page(experiments: Sequence[Experiment], results: Mapping[str, Results], images: Mapping[str, Sequence[str]]) -> str:
+    """The page in MyST Markdown.
+
+    Args:
+        experiments: All there are, in order.
+        results: By experiment, those that have been run.
+        images: By experiment, links to its figures.
+    """
+    sections = [
+        _section(experiment, results[experiment.name], images.get(experiment.name, ()))
+        if experiment.name in results
+        else _missing(experiment)
+        for experiment in experiments
+    ]
+    return "\n\n".join([_HEAD, *sections, _environments(results)]) + "\n"
+
+
+def _missing(experiment: Experiment) -> str:
+    return f"## {experiment.title}\n\n{experiment.paper}. Not run yet: `sivi paper run {experiment.name} --full`."
+
+
+def _section(experiment: Experiment, results: Results, images: Sequence[str]) -> str:
+    count = f"{results.seeds} seed{'s' * (results.seeds > 1)}"
+    parts = [f"## {experiment.title}", f"{experiment.paper}. Made by `{command(results)}` ({count}, from 0)."]
+    if results.mode != "full":
+        parts.append(_QUICK)
+    if results.missing:
+        total = len(results.missing) + len(results.done)
+        parts.append(f"**Incomplete:** {len(results.missing)} of {total} jobs are missing.")
+    parts.append(experiment.report(results))
+    parts += [f"![{experiment.title}]({link})" for link in images]
+    return "\n\n".join(parts)
+
+
+def _environments(results: Mapping[str, Results]) -> str:
+    """On what the numbers were computed, with the experiments that share it named together."""
+    found: dict[str, list[str]] = {}
+    for name, result in results.items():
+        for text in {_describe(job.environment) for job in result.done}:
+            found.setdefault(text, []).append(name)
+    lines = [f"- {', '.join(names)}: {text}" for text, names in sorted(found.items())]
+    return "\n\n".join(["## Versions and machines", "\n".join(lines)])
+
+
+def _describe(environment: Mapping[str, Mapping[str, object]]) -> str:
+    machine = environment["machine"]
+    versions = ", ".join(f"{name} {version}" for name, version in environment["versions"].items())
+    cores = f"{machine['cores']} core{'s' * (machine['cores'] != 1)}"
+    return f"{machine['platform']}, device {machine['device']}, {cores} a job; {versions}."

@@ -1,0 +1,95 @@
+"""What every sampler returns: draws, and what they are worth."""
+
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import jax
+import numpy as np
+from jaxtyping import Array, Float
+
+from .._layout import Layout
+from .diagnostics import effective_sample_size, scale_sample_size, split_rhat
+
+#: Thinning leaves at least so many draws per chain: from fewer, nothing can be said of their dependence.
+MIN_LEFT = 20
+
+
+@dataclass(frozen=True)
+class SamplerRun:
+    """Draws of a target by chains (or particles), with their diagnostics.
+
+    Attributes:
+        draws: (chains, num_draws, dim), unconstrained, in the library's one ravel order.
+        layout: The names and shapes of the unknowns.
+        step_size: The last one used: one for all chains, or one per chain.
+        acceptance: Mean acceptance probability of each chain after warm-up; None for a sampler that accepts all.
+        divergences: Transitions after warm-up whose energy error blew up, all chains together. More than a few
+            mean that the sampler cannot enter some region of the target.
+
+    Example:
+        >>> draws = np.random.default_rng(0).normal(size=(4, 250, 2))
+        >>> run = SamplerRun(draws, Layout.vector(2), step_size=0.1)
+        >>> run.flat().shape, bool((run.rhat < 1.05).all())
+        ((1000, 2), True)
+    """
+
+    draws: Float[np.ndarray, "chains num_draws dim"]
+    layout: Layout
+    step_size: float | Float[np.ndarray, " chains"]
+    acceptance: Float[np.ndarray, " chains"] | None = None
+    divergences: int = 0
+
+    @cached_property
+    def rhat(self) -> Float[np.ndarray, " dim"]:
+        """Rank-normalised split R-hat per coordinate; NaN with fewer than 4 draws per chain."""
+        return split_rhat(self.draws)
+
+    @cached_property
+    def ess(self) -> Float[np.ndarray, " dim"]:
+        """Bulk effective sample size per coordinate, of all chains together; NaN with fewer than 4 draws per chain."""
+        return effective_sample_size(self.draws)
+
+    def flat(self) -> Float[np.ndarray, "all_draws dim"]:
+        """All draws of all chains, chain after chain."""
+        return self.draws.reshape(-1, self.draws.shape[2])
+
+    def named(self) -> dict[str, Array]:
+        """The draws by variable: name → `(chains, num_draws, *shape)`."""
+        return jax.vmap(jax.vmap(self.layout.named))(self.draws)
+
+    def thinned(self, share: float = 0.9) -> "SamplerRun":
+        """Every k-th draw of each chain, with the smallest k found that leaves draws nearly independent.
+
+        That is: the effective sample size, measured anew on the draws left, is at least `share` of their number in
+        every coordinate, for the coordinate itself and for its distance to the median (see `scale_sample_size`).
+
+        Raises:
+            ValueError: No k does that and leaves 20 draws per chain.
+        """
+        if not 0.0 < share <= 1.0:
+            raise ValueError(f"share must be in (0, 1]; got {share}.")
+        num_draws, k, worth = self.draws.shape[1], 1, float("nan")
+        while num_draws // k >= MIN_LEFT:
+            kept = self.draws[:, (num_draws - 1) % k :: k]
+            worth = _worth(kept)
+            if worth >= share:
+                return replace(self, draws=kept)
+            if np.isnan(worth):
+                break
+            # Thinning adds no information, so a k that leaves more draws than they are worth now need not be tried.
+            k = max(k + 1, int(k * share / worth))
+        raise ValueError(
+            f"share: no thinning that leaves {MIN_LEFT} of the {num_draws} draws per chain reaches {share}; the last "
+            f"one tried has an effective sample size of {worth:.2g} of its draws. Run longer chains."
+        )
+
+
+def _worth(draws: Float[np.ndarray, "chains num_draws dim"]) -> float:
+    """The smallest effective sample size, of location or scale, as a share of the number of draws.
+
+    The halves of n draws that it is measured on are centred at their own means, which makes the estimate for
+    independent draws too large by a factor 1 / (1 − 2/n); that is taken out.
+    """
+    sizes = np.minimum(effective_sample_size(draws), scale_sample_size(draws))
+    half = draws.shape[1] // 2
+    return float(sizes.min()) * (1.0 - 2.0 / half) / (draws.shape[0] * draws.shape[1])

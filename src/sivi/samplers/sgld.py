@@ -1,0 +1,164 @@
+"""Stochastic gradient Langevin dynamics: many particles, one noisy gradient step at a time."""
+
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
+
+from .._errors import check_count, check_positive
+from .._progress import ProgressBar
+from .._types import ArrayLike, KeyLike, as_key, default_float
+from ..batching import ShuffledBatches
+from ..schedules import Schedule, as_schedule
+from ..targets import Target, as_target
+from ..targets.checks import check_batch_size
+from .run import SamplerRun
+from .starts import starting_points
+
+
+def sgld(
+    target: Target | Callable[..., Array],
+    dim: int | None = None,
+    *,
+    like: PyTree | None = None,
+    key: KeyLike = 0,
+    num_particles: int = 1000,
+    num_steps: int,
+    step_size: float | Schedule,
+    batch_size: int | None = None,
+    init: ArrayLike | None = None,
+    num_draws: int = 1,
+    thin: int = 1,
+    chunk_size: int = 1000,
+    progress: bool = True,
+) -> SamplerRun:
+    """Run particles of stochastic gradient Langevin dynamics, side by side.
+
+        x ← x + (h/2) S(x) + √h ξ,    ξ ~ N(0, I),
+
+    with the score S(x) = ∇ log p(x), or its unbiased estimate from a minibatch. Nothing is accepted or refused, so
+    a target that knows only its score will do, and draws are off by O(h): a Gaussian with precision λ comes out
+    with variance 1 / (λ (1 − hλ/4)), and with none at all from h ≥ 4/λ on. A minibatch adds the noise of its score on
+    top. Let `step_size` decrease, or compare two of them.
+
+    Args:
+        target: A `sivi.targets.Target`, or any JAX function x → log p(x), up to a constant.
+        dim: Length of x, for a function of a vector.
+        like: Instead of `dim`, an example pytree of floats that the function takes.
+        key: An int or a JAX key. The result is a function of it and of the other arguments alone.
+        num_particles: Independent particles. At a step they all see the same minibatch.
+        num_steps: Steps of each.
+        step_size: h, a number or a `sivi.schedules` schedule over the run.
+        batch_size: Rows of data per step, for a target with data; all of them when left out.
+        init: Where the particles start, (num_particles, dim); N(0, I) when left out.
+        num_draws: States of each particle that come back: the last one and those `thin`, 2·`thin`, … steps
+            before it. What comes before the first of them is burn-in.
+        thin: Steps between two of them.
+        chunk_size: Steps between two visits to Python. The result does not depend on it.
+        progress: Show a progress bar on a terminal.
+
+    Returns:
+        The draws, (num_particles, num_draws, dim): with `num_draws=1` the final particles.
+
+    Raises:
+        FloatingPointError: A particle has left for infinity: the step size is too large.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> run = sgld(lambda x: -0.5 * jnp.sum(x**2), dim=2, num_steps=200, step_size=0.1, progress=False)
+        >>> run.draws.shape
+        (1000, 1, 2)
+
+    Reference:
+        Welling and Teh, Bayesian learning via stochastic gradient Langevin dynamics (ICML 2011).
+    """
+    num_particles, num_steps = check_count("num_particles", num_particles), check_count("num_steps", num_steps)
+    num_draws, thin = check_count("num_draws", num_draws), check_count("thin", thin)
+    chunk_size = check_count("chunk_size", chunk_size)
+    burn_in = num_steps - (num_draws - 1) * thin
+    if burn_in < 1:
+        raise ValueError(
+            f"num_steps must be at least 1 + (num_draws - 1) * thin = {1 + (num_draws - 1) * thin}; got {num_steps}."
+        )
+    schedule = _checked_schedule(step_size, num_steps)
+    whole = as_target(target, dim, like)
+    check_batch_size(whole, batch_size)
+
+    start_key, batches_key, run_key = jax.random.split(as_key(key), 3)
+    batches = None if batch_size is None else ShuffledBatches(batches_key, whole.num_data, batch_size)
+    first_batch = None if batches is None else batches.batch(jnp.int32(0), batches.order(jnp.int32(0)))
+    particles = starting_points(
+        start_key, whole, num_particles, init, scale=1.0, needs_log_prob=False, batch=first_batch
+    )
+    carry = _Particles(particles, jnp.zeros((num_draws, *particles.shape), particles.dtype))
+    arguments = (whole, schedule, batches, run_key, jnp.int32(burn_in), jnp.int32(thin))
+    with ProgressBar(num_steps, 0, progress, "sivi.samplers.sgld") as bar:
+        for first in range(0, num_steps, chunk_size):
+            last = min(first + chunk_size, num_steps)
+            carry, num_lost = _run_chunk(carry, jnp.int32(first), jnp.int32(last), *arguments)
+            if int(num_lost):
+                raise FloatingPointError(
+                    f"step_size is too large: {int(num_lost)} of {num_particles} particles are not finite after "
+                    f"{last} steps."
+                )
+            bar.update(last - first, {})
+    return SamplerRun(
+        draws=np.asarray(jnp.swapaxes(carry.kept, 0, 1)),
+        layout=whole.layout,
+        step_size=float(schedule(num_steps - 1)),
+    )
+
+
+class _Particles(eqx.Module):
+    """What one step hands to the next: where the particles are, and the states to come back."""
+
+    now: Float[Array, "particles dim"]
+    kept: Float[Array, "draws particles dim"]
+
+
+@eqx.filter_jit
+def _run_chunk(
+    carry: _Particles,
+    first: Int[Array, ""],
+    last: Int[Array, ""],
+    target: Target,
+    schedule: Schedule,
+    batches: ShuffledBatches | None,
+    run_key: PRNGKeyArray,
+    burn_in: Int[Array, ""],
+    thin: Int[Array, ""],
+) -> tuple[_Particles, Int[Array, ""]]:
+    """The steps from `first` to `last`: both are arguments, so that one program serves every chunk."""
+
+    def body(loop: tuple[Array, _Particles, Array | None]) -> tuple[Array, _Particles, Array | None]:
+        step, carry, order = loop
+        batch = None
+        if batches is not None:
+            order = batches.next_order(step, order)
+            batch = batches.batch(step, order)
+        score = jax.vmap(target.score, in_axes=(0, None))(carry.now, batch)
+        h = jnp.asarray(schedule(step), carry.now.dtype)
+        noise = jax.random.normal(jax.random.fold_in(run_key, step), carry.now.shape, carry.now.dtype)
+        now = carry.now + 0.5 * h * score + jnp.sqrt(h) * noise
+        # Every state is written to the place of the next draw due; the one that is due stays, since no other follows.
+        place = jnp.maximum(0, (step + 1 - burn_in + thin - 1) // thin)
+        return step + 1, _Particles(now, carry.kept.at[place].set(now)), order
+
+    order = None if batches is None else batches.order(first)
+    _, carry, _ = jax.lax.while_loop(lambda loop: loop[0] < last, body, (first, carry, order))
+    return carry, jnp.sum(~jnp.all(jnp.isfinite(carry.now), axis=1))
+
+
+def _checked_schedule(step_size: float | Schedule, num_steps: int) -> Schedule:
+    if not isinstance(step_size, Schedule):
+        return as_schedule(check_positive("step_size", step_size), "step_size")
+    schedule = step_size.bind(num_steps)
+    values = np.asarray(jax.vmap(schedule)(jnp.arange(num_steps)), default_float())
+    good = np.isfinite(values) & (values > 0)
+    if not good.all():
+        worst = int(np.argmin(good))
+        raise ValueError(f"step_size must be positive and finite at every step; got {values[worst]} at step {worst}.")
+    return schedule

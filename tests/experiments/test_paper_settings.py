@@ -1,0 +1,105 @@
+"""The settings are those of the paper, and what is stored of them says all."""
+
+import ast
+import importlib
+import math
+from pathlib import Path
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import sivi
+from sivi.experiments import EXPERIMENTS, MODES
+from sivi.experiments._describe import describe
+from sivi.experiments._paper_settings import METHODS, Method, family, sivi_sm
+from sivi.objectives import Annealed, PathKL, ScoreMatching
+
+ROOM = Path(sivi.__file__).parent / "experiments"
+
+
+def test_the_family_is_the_papers():
+    q = family(0)
+    conditional = q.conditional.at(jnp.ones(3))
+    np.testing.assert_allclose(conditional.sigma, [1.0, 1.0])
+    weights = [leaf.size for leaf in jax.tree.leaves(q) if leaf.ndim == 2]
+    assert weights == [3 * 50, 50 * 50, 50 * 2]
+    collapsed = jax.tree.map(lambda leaf: leaf - 100.0 if leaf.shape == (2,) else leaf, q)
+    np.testing.assert_allclose(collapsed.conditional.at(jnp.ones(3)).sigma, math.exp(-3), rtol=1e-6)
+
+
+def test_rates_decay_every_thousand_updates():
+    objective = sivi_sm()
+    assert (objective.num_particles, objective.critic_steps, objective.critic.hidden) == (500, 1, (128, 128))
+    for optimizer, rate in ((objective.optimizer, 1e-3), (objective.critic_optimizer, 2e-3)):
+        assert (optimizer.b1, optimizer.b2) == (0.9, 0.99)
+        np.testing.assert_allclose(optimizer.learning_rate(0), rate, rtol=1e-6)
+        np.testing.assert_allclose(optimizer.learning_rate(2500), rate * 0.81, rtol=1e-6)
+
+
+@pytest.mark.parametrize("name", [name for name in METHODS if name != "path-kl"])
+def test_annealed_on_two_targets(name):
+    kinds = {target: METHODS[name].fit_settings(target, 0)["objective"] for target in ("banana", "multimodal")}
+    assert isinstance(kinds["multimodal"], Annealed)
+    assert type(kinds["multimodal"].objective) is type(kinds["banana"])
+    assert isinstance(METHODS[name].fit_settings("x-shaped", 0)["objective"], Annealed)
+    assert not isinstance(METHODS[name].fit_settings("x-shaped", 0, annealed=False)["objective"], Annealed)
+    # β = min(1, 0.1 + t/(T/2))
+    schedule = kinds["multimodal"].bind(50_000).schedule
+    np.testing.assert_allclose([schedule(t) for t in (0, 10_000, 22_500, 40_000)], [0.1, 0.5, 1.0, 1.0], rtol=1e-5)
+
+
+def test_the_default_call_is_one():
+    settings = METHODS["path-kl"].fit_settings("multimodal", 7)
+    assert set(settings) == {"objective", "key"}
+    assert settings["key"] == 7
+    assert describe(settings["objective"]) == describe(PathKL())
+    assert METHODS["path-kl"].num_updates == sivi.defaults.NUM_STEPS
+
+
+def test_a_change_of_any_number_shows_in_the_description():
+    text = METHODS["sivi-sm"].described("banana")
+    assert "num_particles=500" in text["objective"]
+    assert "activation=relu" in text["objective"]
+    assert text["family"]["sigma_init"] == 1.0
+    changed = Method("", lambda: sivi_sm(499)).described("banana")
+    assert changed["objective"] == text["objective"].replace("=500", "=499")
+    narrow = Method("", ScoreMatching, family_changes={"sigma_init": 0.5})
+    assert narrow.described("banana")["family"] == {**text["family"], "sigma_init": 0.5}
+    np.testing.assert_allclose(narrow.fit_settings("banana", 0)["family"].conditional.at(jnp.ones(3)).sigma, 0.5)
+    assert METHODS["sivi-sm"].described("multimodal")["objective"].startswith("Annealed(objective=ScoreMatching(")
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_jobs(name, mode):
+    experiment = EXPERIMENTS[name]
+    assert experiment.name == name
+    jobs = experiment.jobs(mode, 2)
+    assert len({job.name for job in jobs}) == len(jobs)
+    assert all("0x" not in str(job.settings) for job in jobs), "an address differs from run to run"
+    assert {job.name: job.settings for job in experiment.jobs(mode, 1)}.items() <= {
+        job.name: job.settings for job in jobs
+    }.items()
+
+
+def test_full_runs_are_as_long_as_the_papers():
+    for name in ("toy-kl", "toy-samples", "toy-convergence", "toy-dynamics", "toy-bias"):
+        for job in EXPERIMENTS[name].jobs("full", 1):
+            method = job.settings.get("method", "sivi-sm")
+            if method not in ("exact", "path-kl"):
+                assert job.settings["num_steps"] == 50_000
+    assert EXPERIMENTS["toy-kl"].default_seeds("full") == 5
+    dynamics = EXPERIMENTS["toy-dynamics"].jobs("full", 1)
+    assert all(job.settings["stops"] == [1000, 2000, 3000, 4000] for job in dynamics)
+
+
+@pytest.mark.parametrize("path", [*sorted(ROOM.glob("toy_*.py")), ROOM / "_paper_settings.py", ROOM / "_snapshots.py"])
+def test_experiments_use_the_public_names_only(path):
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom) and node.level == 2:
+            module = importlib.import_module("sivi" + (f".{node.module}" if node.module else ""))
+            public = getattr(module, "__all__", [name for name in vars(module) if not name.startswith("_")])
+            assert {alias.name for alias in node.names} <= set(public), ast.unparse(node)
+            assert "_" not in (node.module or "")

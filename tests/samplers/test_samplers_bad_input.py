@@ -1,0 +1,108 @@
+"""Every mistake at the boundary: one sentence that names argument, rule and value, before anything compiles."""
+
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from oracles import linear_gaussian_model
+from sivi import MissingLogProb
+from sivi.samplers import hmc, nuts, sgld
+from sivi.schedules import Ramp
+from sivi.targets import Banana, ScoreFunction
+
+pytestmark = pytest.mark.usefixtures("as_a_user")
+
+
+def run_sgld(target=None, **arguments):
+    target = Banana() if target is None else target
+    return sgld(target, **{"num_particles": 3, "num_steps": 5, "step_size": 0.1, "progress": False} | arguments)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"num_particles": 0}, ValueError, r"num_particles must be at least 1; got 0\."),
+        ({"num_steps": -1}, ValueError, r"num_steps must be at least 1; got -1\."),
+        ({"num_steps": 2.5}, TypeError, r"num_steps must be an integer of at least 1; got 2\.5\."),
+        ({"num_draws": 0}, ValueError, r"num_draws must be at least 1; got 0\."),
+        ({"num_draws": 4, "thin": 2}, ValueError, r"num_steps must be at least 1 \+ .* = 7; got 5\."),
+        ({"step_size": -0.1}, ValueError, r"step_size must be positive and finite; got -0\.1\."),
+        ({"step_size": float("nan")}, ValueError, r"step_size must be positive and finite; got nan\."),
+        ({"step_size": "big"}, TypeError, r"step_size must be a positive number; got 'big'\."),
+        ({"step_size": Ramp(0.1, -0.1, 1.0)}, ValueError, r"step_size must be positive .* every step; got .* step 3\."),
+        ({"init": np.zeros((2, 2))}, ValueError, r"init must be .* shape \(3, 2\); got .* shape \(2, 2\)\."),
+        ({"init": np.zeros((3, 2), complex)}, ValueError, r"init must be an array of numbers"),
+        ({"init": np.full((3, 2), np.nan)}, ValueError, r"init: the score must be finite .* not so for 3 of 3"),
+        ({"batch_size": 4}, ValueError, r"batch_size needs a target with data, such as a BayesianModel; got 4\."),
+        ({"chunk_size": 0}, ValueError, r"chunk_size must be at least 1; got 0\."),
+        ({"key": 1.5}, TypeError, r"key must be an int or one JAX random key; got 1\.5\."),
+        ({"target": 3.0}, TypeError, r"target must be a sivi Target or a function"),
+        ({"dim": 3}, ValueError, r"dim must agree with the target's, 2; got 3\."),
+    ],
+)
+def test_sgld(arguments, error, message):
+    with pytest.raises(error, match=message) as caught:
+        run_sgld(**arguments)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(("batch_size", "message"), [(25, "at most the number of data, 24; got 25"), (0, "at least 1")])
+def test_batch_size(batch_size, message):
+    with pytest.raises(ValueError, match=f"batch_size must be {message}"):
+        run_sgld(linear_gaussian_model(), batch_size=batch_size)
+
+
+@pytest.mark.parametrize("sampler", [hmc, nuts])
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"num_draws": 0}, ValueError, r"num_draws must be at least 1; got 0\."),
+        ({"num_chains": 0}, ValueError, r"num_chains must be at least 1; got 0\."),
+        ({"num_warmup": 19}, ValueError, r"num_warmup must be at least 20; got 19\."),
+        ({"num_warmup": True}, TypeError, r"num_warmup must be an integer of at least 20; got True\."),
+        ({"target_acceptance": 1.0}, ValueError, r"target_acceptance must be a probability below 1; got 1\.0\."),
+        ({"target_acceptance": -0.2}, ValueError, r"target_acceptance must be positive and finite; got -0\.2\."),
+        ({"init": np.zeros(2)}, ValueError, r"init must be .* shape \(4, 2\); got .* shape \(2,\)\."),
+        ({"chunk_size": -1}, ValueError, r"chunk_size must be at least 1; got -1\."),
+    ],
+)
+def test_hmc_and_nuts(sampler, arguments, error, message):
+    with pytest.raises(error, match=message) as caught:
+        sampler(Banana(), progress=False, **arguments)
+    assert "\n" not in str(caught.value)
+
+
+def test_own_arguments():
+    with pytest.raises(ValueError, match=r"step_size must be positive and finite; got 0\."):
+        hmc(Banana(), step_size=0, progress=False)
+    with pytest.raises(ValueError, match=r"num_leapfrog must be at least 1; got 0\."):
+        hmc(Banana(), num_leapfrog=0, progress=False)
+    with pytest.raises(ValueError, match=r"max_doublings must be at least 1; got 0\."):
+        nuts(Banana(), max_doublings=0, progress=False)
+
+
+@pytest.mark.parametrize("sampler", [hmc, nuts])
+def test_targets_that_cannot_be_sampled(sampler):
+    with pytest.raises(MissingLogProb, match=r"ScoreFunction knows only its score"):
+        sampler(ScoreFunction(lambda x: -x, dim=2), progress=False)
+    with pytest.raises(ValueError, match=r"log density must be a float32 or float64 array of shape \(\); got .*\(2,\)"):
+        sampler(lambda x: -(x**2), dim=2, progress=False)
+    with pytest.raises(
+        ValueError, match=r"log density and the score must be finite .* 4 of 4 .* in 100 tries each; give init"
+    ):
+        sampler(lambda x: jnp.log(-jnp.sum(x**2)), dim=2, progress=False)
+    with pytest.raises(KeyError) as caught:
+        sampler(lambda x: {}["missing"], dim=2, progress=False)
+    assert any("raised by the target's log density" in note for note in caught.value.__notes__)
+
+
+def test_random_starts_outside_the_support_are_drawn_again():
+    """Half of N(0, 4) lies where this density is zero; chains that started there would never move."""
+    run = hmc(lambda x: -x[0] + jnp.log(x[0]), dim=1, num_chains=30, num_draws=200, num_warmup=300, progress=False)
+    assert (run.draws > 0).all()
+    assert abs(run.flat().mean() - 2.0) < 6 * np.sqrt(2.0 / run.ess[0])  # Gamma(2, 1)
+
+
+def test_one_bad_start_of_the_user_is_refused():
+    with pytest.raises(ValueError, match=r"init: .* not so for 1 of 2 chains, for example at \[-1\.\]\."):
+        hmc(lambda x: -x[0] + jnp.log(x[0]), dim=1, num_chains=2, init=[[1.0], [-1.0]], progress=False)

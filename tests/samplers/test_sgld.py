@@ -1,0 +1,219 @@
+import sys
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jaxtyping import Array
+
+from oracles import bonferroni, gaussian_target, linear_gaussian_model
+from sivi._progress import ProgressBar
+from sivi.samplers import sgld
+from sivi.schedules import Cosine, StepDecay
+from sivi.targets import Banana, ScoreFunction, Target
+
+QUIET = {"progress": False}
+
+
+def moment_scores(draws, mean, covariance):
+    """|error| / standard error of the means and of the second moments of Gaussian draws, all entries."""
+    draws = np.asarray(draws, float)
+    centred = draws - mean
+    mean_scores = centred.mean(0) / np.sqrt(np.diag(covariance) / len(draws))
+    variances = np.outer(np.diag(covariance), np.diag(covariance)) + covariance**2
+    scores = (centred.T @ centred / len(draws) - covariance) / np.sqrt(variances / len(draws))
+    return np.abs(np.concatenate([mean_scores, scores[np.triu_indices(len(mean))]]))
+
+
+def gaussian_moments():
+    target = gaussian_target()
+    cholesky = np.asarray(target.cholesky[0], float)
+    return target, np.asarray(target.means[0], float), cholesky @ cholesky.T
+
+
+def after(steps, mean, covariance):
+    """Exact mean and covariance of SGLD on N(mean, covariance) from N(0, I) after the given step sizes."""
+    precision = np.linalg.inv(covariance)
+    m, C = np.zeros(len(mean)), np.eye(len(mean))
+    for h in steps:
+        A = np.eye(len(mean)) - 0.5 * h * precision
+        m, C = mean + A @ (m - mean), A @ C @ A.T + h * np.eye(len(mean))
+    return m, C
+
+
+def test_stationary_law_at_a_large_fixed_step():
+    """C = (I − hP/2) C (I − hP/2) + hI: variance 1 / (λ(1 − hλ/4)) along an eigenvector of the precision P."""
+    target, mean, covariance = gaussian_moments()
+    eigenvalues, basis = np.linalg.eigh(np.linalg.inv(covariance))
+    h = 1.6 / eigenvalues.max()
+    stationary = basis @ np.diag(1 / (eigenvalues * (1 - h * eigenvalues / 4))) @ basis.T
+    num_steps = int(np.ceil(np.log(1e-4) / np.log(1 - h * eigenvalues.min() / 2)))
+    run = sgld(target, num_particles=40_000, num_steps=num_steps, step_size=h, key=1, **QUIET)
+    assert run.draws.shape == (40_000, 1, 3)
+    scores = moment_scores(run.flat(), mean, stationary)
+    assert scores.max() < bonferroni(scores.size)
+    assert moment_scores(run.flat(), mean, covariance).max() > 20  # the bias is there, and is told apart
+
+
+def test_law_after_a_few_steps_of_a_schedule(precision):
+    target, mean, covariance = gaussian_moments()
+    schedule = Cosine(0.4, 0.05)
+    steps = [float(schedule.bind(5)(t)) for t in range(5)]
+    run = sgld(target, num_particles=40_000, num_steps=5, step_size=schedule, key=2, num_draws=3, thin=2, **QUIET)
+    assert run.draws.dtype == precision
+    assert run.step_size == pytest.approx(steps[-1])
+    for place, count in enumerate((1, 3, 5)):
+        scores = moment_scores(run.draws[:, place], *after(steps[:count], mean, covariance))
+        assert scores.max() < bonferroni(3 * scores.size)
+
+
+class VisitCounter(Target):
+    """Its score at x moves coordinate n by 2/h for each n in the batch: with tiny noise, x counts the visits."""
+
+    data: Array
+    h: float = eqx.field(static=True)
+
+    @property
+    def dim(self):
+        return len(self.data)
+
+    @property
+    def num_data(self):
+        return len(self.data)
+
+    @property
+    def knows_log_prob(self):
+        return False
+
+    def log_prob(self, x, batch=None):
+        raise NotImplementedError
+
+    def score(self, x, batch=None):
+        rows = jnp.arange(self.dim) if batch is None else batch
+        return jnp.zeros_like(x).at[rows].add(2.0 / self.h)
+
+
+def test_minibatches_are_shuffled_epochs_that_all_particles_share():
+    target = VisitCounter(jnp.arange(12.0), 1e-8)
+    init = np.zeros((5, 12))
+    run = sgld(
+        target,
+        num_particles=5,
+        num_steps=9,
+        step_size=1e-8,
+        batch_size=4,
+        init=init,
+        num_draws=9,
+        chunk_size=2,
+        **QUIET,
+    )
+    visits = np.rint(run.draws)
+    np.testing.assert_allclose(run.draws, visits, atol=0.01)
+    assert (visits == visits[:1]).all()
+    per_step = np.diff(visits[0], axis=0, prepend=0)
+    assert (per_step.sum(1) == 4).all()
+    np.testing.assert_array_equal(visits[0][[2, 5, 8]], [[1] * 12, [2] * 12, [3] * 12])
+    assert (per_step[:3] != per_step[3:6]).any()
+
+
+def test_minibatch_noise_has_mean_zero():
+    """The score of a Gaussian is linear, so the mean of a long run is the posterior's, with batches as without."""
+    model = linear_gaussian_model()
+    mean, covariance = model.posterior()
+    h = 0.02 * np.linalg.eigvalsh(covariance).min()
+    run = sgld(
+        model, num_particles=20, num_steps=30_000, step_size=h, batch_size=6, num_draws=500, thin=50,
+        init=np.tile(mean, (20, 1)), chunk_size=20_000, key=3, **QUIET,
+    )  # fmt: skip
+    # All particles see the same batches: only their mean over time, in blocks, has independent parts.
+    blocks = run.draws.astype(float).mean(0).reshape(25, 20, 3).mean(1)
+    scores = np.abs(blocks.mean(0) - mean) / (blocks.std(0, ddof=1) / 5)
+    assert scores.max() < 5.6  # Student's t with 24 degrees of freedom, three of them, 1e-5 each
+    # Sharp enough: with the likelihood scaled by anything but N/|batch| the mean would move by many standard errors.
+    features, y = (np.asarray(a, float) for a in model.data)
+    wrong = np.linalg.solve(np.eye(3) + 0.25 * features.T @ features / 0.25, 0.25 * features.T @ y / 0.25)
+    assert (np.abs(wrong - mean) / (blocks.std(0, ddof=1) / 5)).max() > 8
+
+
+@pytest.mark.parametrize("batch_size", [None, 6])
+def test_result_does_not_depend_on_the_chunks(batch_size):
+    model = linear_gaussian_model()
+    runs = [
+        sgld(
+            model, num_particles=7, num_steps=23, step_size=StepDecay(1e-3, 0.5, 10), batch_size=batch_size,
+            num_draws=6, thin=3, chunk_size=chunk_size, key=jax.random.key(4), **QUIET,
+        ).draws
+        for chunk_size in (1, 5, 23, 1000)
+    ]  # fmt: skip
+    for other in runs[1:]:
+        np.testing.assert_array_equal(runs[0], other)
+
+
+def test_key_decides():
+    arguments = {"num_particles": 5, "num_steps": 10, "step_size": 0.01, **QUIET}
+    first, again, other = (sgld(Banana(), key=key, **arguments).draws for key in (5, jax.random.key(5), 6))
+    np.testing.assert_array_equal(first, again)
+    assert (first != other).all()
+
+
+TRACES = []
+
+
+class Watched(Target):
+    tag: int = eqx.field(static=True)
+    dim: int = eqx.field(static=True, default=2)
+
+    def log_prob(self, x, batch=None):
+        TRACES.append(self.tag)
+        return -0.5 * jnp.sum(x**2)
+
+
+def test_one_compilation_however_many_chunks():
+    for tag, chunk_size in ((1, 10), (2, 3)):
+        sgld(Watched(tag), num_particles=4, num_steps=10, step_size=0.1, chunk_size=chunk_size, **QUIET)
+    assert TRACES.count(1) == TRACES.count(2) > 0
+
+
+def test_score_alone_is_enough():
+    run = sgld(ScoreFunction(lambda x: -(x - 1.0), dim=1), num_particles=20_000, num_steps=60, step_size=0.4, **QUIET)
+    scores = moment_scores(run.flat(), np.ones(1), np.array([[1 / 0.9]]))
+    assert scores.max() < bonferroni(2)
+
+
+def test_named_variables_of_a_function():
+    run = sgld(
+        lambda p: -0.5 * p["a"] ** 2 - 0.5 * jnp.sum((p["b"] - 5.0) ** 2),
+        like={"a": 0.0, "b": np.zeros(2)},
+        num_steps=100, num_particles=50, step_size=0.1, **QUIET,
+    )  # fmt: skip
+    named = run.named()
+    assert named["a"].shape == (50, 1)
+    assert named["b"].shape == (50, 1, 2)
+    assert abs(named["a"].mean()) < 1 < 4 < named["b"].mean()
+
+
+def test_a_particle_that_leaves_for_infinity_is_reported():
+    with pytest.raises(
+        FloatingPointError, match=r"step_size is too large: \d+ of 10 particles are not finite after 200"
+    ):
+        sgld(Banana(), num_particles=10, num_steps=200, step_size=5.0, **QUIET)
+
+
+def test_progress_is_told_per_chunk_and_silent_without_a_terminal(monkeypatch, capsys):
+    bars = []
+
+    class Spy(ProgressBar):
+        def __init__(self, *arguments):
+            super().__init__(*arguments)
+            bars.append((arguments, updates := []))
+            self.updates = updates
+
+        def update(self, steps, metrics):
+            self.updates.append(steps)
+            super().update(steps, metrics)
+
+    monkeypatch.setattr(sys.modules["sivi.samplers.sgld"], "ProgressBar", Spy)
+    sgld(Watched(1), num_particles=4, num_steps=10, step_size=0.1, chunk_size=4)
+    assert bars == [((10, 0, True, "sivi.samplers.sgld"), [4, 4, 2])]
+    assert capsys.readouterr() == ("", "")
