@@ -50,6 +50,7 @@ format: $(VENV)/.lint
 
 bench: $(VENV)/.bench  ## Side-by-side timings against PyTorch
 	$(BIN)/python benchmarks/speed.py
+	$(BIN)/python benchmarks/elbo_methods.py
 
 docs: $(VENV)/.docs  ## HTML in docs/_build/html; warnings are errors
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html

@@ -19,9 +19,9 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from _common import RESULTS, environment, write
 
 import sivi
+from _common import RESULTS, environment, write
 from sivi.experiments import _paper_settings as paper_settings
 from sivi.objectives import SurrogateELBO, UnbiasedELBO
 from sivi.objectives.unbiased_elbo import surrogate

@@ -1,6 +1,6 @@
 """Ground truth: the linear-Gaussian family, for which everything has a closed form, and the statistics to test it.
 
-z ~ N(0, I), x|z ~ N(A z + b, diag σ²) gives q(x) = N(b, AAᵀ + diag σ²).
+z ~ N(0, I), x|z ~ N(A z + b, diag σ²) gives q(x) = N(b, AAᵀ + diag σ²). For networks, log q by quadrature.
 """
 
 import equinox as eqx
@@ -200,3 +200,44 @@ def kernel_stein(conditional: LinearGaussian, target: GaussianMixture, bandwidth
     mass = jnp.linalg.det(identity + 2 * C / bandwidth**2) ** -0.5
     tilted = jnp.linalg.inv(jnp.linalg.inv(2 * C) + identity / bandwidth**2)
     return mass * (at_mean @ at_mean + 0.5 * jnp.trace(B @ C @ B.T) - 0.25 * jnp.trace(B @ tilted @ B.T))
+
+
+def network_family() -> sivi.SemiImplicit:
+    """σ(z) and an implicit mixing layer."""
+    key = jax.random.key(7)
+    conditional = sivi.DiagonalGaussian(2, 3, hidden=(8,), scale="network", key=key)
+    return sivi.SemiImplicit(sivi.ImplicitMixing(4, 2, hidden=(8,), key=key), conditional)
+
+
+def quadrature_family(mixing: str) -> sivi.SemiImplicit:
+    """σ(z), with a one-dimensional mixing noise, so that log q is an integral over the line."""
+    key = jax.random.key(3)
+    layer = sivi.NormalMixing(1) if mixing == "normal" else sivi.ImplicitMixing(1, 1, hidden=(8,), key=key)
+    return sivi.SemiImplicit(layer, sivi.DiagonalGaussian(1, 2, hidden=(8,), scale="network", key=key))
+
+
+def log_q(family: sivi.SemiImplicit, x: Array) -> Array:
+    """log q(x) by quadrature over the mixing noise, differentiable in the family too."""
+    gammas = jnp.linspace(-8.0, 8.0, 801)[:, None]
+
+    def log_joint(gamma):
+        z = family.mixing.transform(gamma)
+        return family.mixing.noise_log_prob(gamma) + family.conditional.at(z).log_prob(x)
+
+    return jax.nn.logsumexp(jax.vmap(log_joint)(gammas)) + jnp.log(16.0 / 800)
+
+
+def flat(tree) -> Array:
+    """All leaves of a pytree in one vector."""
+    return jnp.concatenate([jnp.ravel(leaf) for leaf in jax.tree.leaves(tree)])
+
+
+def paired_z(difference: Accumulated) -> Array:
+    """Mean over standard error of each entry of a difference between two estimates from the same noise.
+
+    Where the two are the same function of the noise, as in a parameter's effect on neither, error and score are zero.
+    """
+    varies = difference.error > 1e-12
+    assert int(varies.sum()) > 20
+    assert float(jnp.abs(jnp.where(varies, 0.0, difference.mean)).max()) < 1e-12
+    return jnp.where(varies, difference.mean / jnp.where(varies, difference.error, 1.0), 0.0)

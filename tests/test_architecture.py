@@ -17,7 +17,7 @@ SOURCE = Path(sivi.__file__).parent
 LAYERS = [
     ["_types"],
     ["_errors"],
-    ["_layout", "_networks", "_progress", "schedules", "batching"],
+    ["_files", "_layout", "_networks", "_progress", "schedules", "batching"],
     ["optimizers", "_store"],
     ["targets"],
     ["families"],

@@ -7,12 +7,10 @@ Objects are written as a class name and its fields. On reading, a name stands on
 anything else is refused.
 """
 
-import contextlib
 import dataclasses
 import hashlib
 import json
 import math
-import os
 import struct
 from pathlib import Path
 from typing import Any
@@ -23,6 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from ._errors import FitFileError
+from ._files import write_whole
 from ._networks import ACTIVATIONS
 
 MAGIC = b"sivifit\x01"
@@ -38,29 +37,24 @@ class NotStorable(Exception):
 
 
 def write(path: Path, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-    """Write a file whole or not at all: to a temporary name beside it, then renamed."""
+    """Write a file, whole or not at all."""
     unknown = sorted({str(array.dtype) for array in arrays.values()} - set(_DTYPES))
     if unknown:
         raise TypeError(f"a fit file holds arrays of dtype {', '.join(_DTYPES)}; got {', '.join(unknown)}.")
     table = [[name, str(array.dtype), list(array.shape)] for name, array in arrays.items()]
     text = json.dumps({**header, "arrays": table}, ensure_ascii=False).encode()
-    temporary = path.with_name(path.name + ".tmp")
-    digest = hashlib.sha256()
-    try:
+    chunks = [MAGIC, struct.pack("<Q", len(text)), text]
+    chunks += [np.ascontiguousarray(array).tobytes() for array in arrays.values()]
+
+    def write_chunks(temporary: Path) -> None:
+        digest = hashlib.sha256()
         with open(temporary, "wb") as file:
-            chunks = [MAGIC, struct.pack("<Q", len(text)), text]
-            chunks += [np.ascontiguousarray(array).tobytes() for array in arrays.values()]
             for chunk in chunks:
                 digest.update(chunk)
                 file.write(chunk)
             file.write(digest.digest())
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            os.unlink(temporary)
-        raise
+
+    write_whole(path, write_chunks)
 
 
 def read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

@@ -88,7 +88,9 @@ def test_full_runs_are_as_long_as_the_papers():
     for name in ("toy-kl", "toy-samples", "toy-convergence", "toy-dynamics", "toy-bias"):
         for job in EXPERIMENTS[name].jobs("full", 1):
             method = job.settings.get("method", "sivi-sm")
-            if method not in ("exact", "path-kl"):
+            if method in ("path-kl", "kernel-stein"):
+                assert job.settings["num_steps"] == sivi.defaults.NUM_STEPS
+            elif method != "exact":
                 assert job.settings["num_steps"] == 50_000
     assert EXPERIMENTS["toy-kl"].default_seeds("full") == 5
     dynamics = EXPERIMENTS["toy-dynamics"].jobs("full", 1)

@@ -18,8 +18,11 @@ from oracles import (
     gradient_of,
     largest_z,
     linear_gaussian_family,
+    log_q,
     mixing_posterior,
     monte_carlo,
+    network_family,
+    quadrature_family,
 )
 from sivi.objectives import SurrogateELBO, UnbiasedELBO
 from sivi.objectives.log_mixture import log_mixture
@@ -104,13 +107,6 @@ def test_blocks_change_neither_value_nor_gradient(num_aux, block_size, layers):
     np.testing.assert_allclose(value, plain_value, rtol=1e-12)
     for a, b in zip(jax.tree.leaves(grads), jax.tree.leaves(plain_grads), strict=True):
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-11)
-
-
-def network_family() -> sivi.SemiImplicit:
-    """σ(z) and an implicit mixing layer."""
-    key = jax.random.key(7)
-    conditional = sivi.DiagonalGaussian(2, 3, hidden=(8,), scale="network", key=key)
-    return sivi.SemiImplicit(sivi.ImplicitMixing(4, 2, hidden=(8,), key=key), conditional)
 
 
 def test_surrogate_memory_does_not_grow_with_the_number_of_auxiliary_draws():
@@ -212,21 +208,10 @@ def test_a_chain_that_remembers_its_start_biases_what_multiplies_the_noise_and_n
 @pytest.mark.parametrize("mixing", ["normal", "implicit"])
 def test_inner_chain_averages_the_score_of_q_when_sigma_depends_on_z(mixing):
     """∇log q(x) by quadrature over a one-dimensional mixing noise, against the inner chain's average."""
-    key = jax.random.key(3)
-    conditional = sivi.DiagonalGaussian(1, 2, hidden=(8,), scale="network", key=key)
-    layer = sivi.NormalMixing(1) if mixing == "normal" else sivi.ImplicitMixing(1, 1, hidden=(8,), key=key)
-    family = sivi.SemiImplicit(layer, conditional)
-    gammas = jnp.linspace(-8.0, 8.0, 4001)[:, None]
-
-    def log_q(x):
-        def log_joint(gamma):
-            return layer.noise_log_prob(gamma) + conditional.at(layer.transform(gamma)).log_prob(x)
-
-        return jax.nn.logsumexp(jax.vmap(log_joint)(gammas))
-
+    family = quadrature_family(mixing)
     generating, eps = family.sample_noise(jax.random.key(5))
     x = family.joint(generating, eps).x
-    truth = jax.grad(log_q)(x)
+    truth = jax.grad(lambda x: log_q(family, x))(x)
     objective = UnbiasedELBO(num_iterations=60, burn_in=50, num_leapfrog=8, step_size=0.3)
     num = 20_000
     points, start = jnp.broadcast_to(x, (num, 2)), jnp.broadcast_to(generating, (num, 1))

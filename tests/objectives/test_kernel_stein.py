@@ -18,6 +18,7 @@ from oracles import (
     linear_gaussian_family,
     linear_gaussian_model,
     monte_carlo,
+    network_family,
 )
 from sivi.objectives import GaussianKernel, IMQKernel, KernelStein, RieszKernel
 
@@ -30,13 +31,6 @@ KERNELS = {
     "imq": IMQKernel(),
     "riesz": RieszKernel(),
 }
-
-
-def network_family(scale: str = "network") -> sivi.SemiImplicit:
-    """σ(z) and an implicit mixing layer."""
-    key = jax.random.key(7)
-    conditional = sivi.DiagonalGaussian(2, 3, hidden=(8,), scale=scale, key=key)
-    return sivi.SemiImplicit(sivi.ImplicitMixing(4, 2, hidden=(8,), key=key), conditional)
 
 
 def test_u_statistic_is_unbiased_for_the_closed_form_in_value_and_gradient():
@@ -76,7 +70,7 @@ def test_v_statistic_is_the_u_statistic_plus_the_diagonal(kernel, layers):
 
 
 def test_u_statistic_vanishes_at_the_target_for_every_kernel():
-    """A family that is the target: the U-statistic averages to zero, with σ(z) constant in a network too."""
+    """A family that is the target: the U-statistic averages to zero."""
     family = linear_gaussian_family()
     target = sivi.targets.GaussianMixture([family.conditional.b], [family.conditional.covariance])
     noise = family.sample_noise(jax.random.key(2), (20_000, 8))

@@ -26,8 +26,8 @@ def run_sgld(target=None, **arguments):
         ({"num_steps": 2.5}, TypeError, r"num_steps must be an integer of at least 1; got 2\.5\."),
         ({"num_draws": 0}, ValueError, r"num_draws must be at least 1; got 0\."),
         ({"num_draws": 4, "thin": 2}, ValueError, r"num_steps must be at least 1 \+ .* = 7; got 5\."),
-        ({"step_size": -0.1}, ValueError, r"step_size must be positive and finite; got -0\.1\."),
-        ({"step_size": float("nan")}, ValueError, r"step_size must be positive and finite; got nan\."),
+        ({"step_size": -0.1}, ValueError, r"step_size must be a positive, finite number; got -0\.1\."),
+        ({"step_size": float("nan")}, ValueError, r"step_size must be a positive, finite number; got nan\."),
         ({"step_size": "big"}, TypeError, r"step_size must be a positive number; got 'big'\."),
         ({"step_size": Ramp(0.1, -0.1, 1.0)}, ValueError, r"step_size must be positive .* every step; got .* step 3\."),
         ({"init": np.zeros((2, 2))}, ValueError, r"init must be .* shape \(3, 2\); got .* shape \(2, 2\)\."),
@@ -61,7 +61,7 @@ def test_batch_size(batch_size, message):
         ({"num_warmup": 19}, ValueError, r"num_warmup must be at least 20; got 19\."),
         ({"num_warmup": True}, TypeError, r"num_warmup must be an integer of at least 20; got True\."),
         ({"target_acceptance": 1.0}, ValueError, r"target_acceptance must be a probability below 1; got 1\.0\."),
-        ({"target_acceptance": -0.2}, ValueError, r"target_acceptance must be positive and finite; got -0\.2\."),
+        ({"target_acceptance": -0.2}, ValueError, r"target_acceptance must be a positive, finite number; got -0\.2\."),
         ({"init": np.zeros(2)}, ValueError, r"init must be .* shape \(4, 2\); got .* shape \(2,\)\."),
         ({"chunk_size": -1}, ValueError, r"chunk_size must be at least 1; got -1\."),
     ],
@@ -73,7 +73,7 @@ def test_hmc_and_nuts(sampler, arguments, error, message):
 
 
 def test_own_arguments():
-    with pytest.raises(ValueError, match=r"step_size must be positive and finite; got 0\."):
+    with pytest.raises(ValueError, match=r"step_size must be a positive, finite number; got 0\."):
         hmc(Banana(), step_size=0, progress=False)
     with pytest.raises(ValueError, match=r"num_leapfrog must be at least 1; got 0\."):
         hmc(Banana(), num_leapfrog=0, progress=False)

@@ -7,13 +7,14 @@ from typing import Any
 import jax
 import numpy as np
 
+from .._files import write_whole
 from ..fit import fit
 from ..plots import plot_marginals, plot_samples, plot_traces
 from ..posterior import Posterior
 from ..targets import Target
 from ._errors import UsageError
 from ._model_file import describe_error, load_target
-from ._output import save_figure, table, use_files_only, writable_folder, write_whole
+from ._output import save_figure, table, use_files_only, writable_folder
 
 _MOST_ROWS = 40  # of the printed summary
 _MOST_PANELS = 16  # of the marginals figure

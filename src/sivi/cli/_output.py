@@ -1,12 +1,11 @@
-"""Writing results: a folder that can be written to, files whole or not at all, and plain tables."""
+"""Writing results: a folder that can be written to, figures, and plain tables."""
 
-import contextlib
-import os
 import tempfile
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from .._files import write_whole
 from ._errors import UsageError
 
 
@@ -20,18 +19,6 @@ def writable_folder(path: str) -> Path:
     except OSError as error:
         raise UsageError(f"--out must be a folder that can be written to; {path!r}: {error.strerror}.") from error
     return folder
-
-
-def write_whole(path: Path, write: Callable[[Path], Any]) -> None:
-    """Call `write` on a temporary name beside `path`, then rename it."""
-    temporary = path.with_name(f".{path.stem}.tmp{path.suffix}")
-    try:
-        write(temporary)
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        raise
 
 
 def use_files_only() -> bool:

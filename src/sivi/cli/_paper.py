@@ -5,9 +5,10 @@ import os
 from pathlib import Path
 from typing import Any
 
+from .._files import write_whole
 from ..experiments import EXPERIMENTS, MODES, Experiment, Outcome, Results, load, page, run, stem
 from ._errors import UsageError
-from ._output import save_figure, table, use_files_only, writable_folder, write_whole
+from ._output import save_figure, table, use_files_only, writable_folder
 
 _NO_FIGURES = "no figures: they need matplotlib (pip install 'sivi[plot]')"
 _EPILOG = """\
@@ -69,7 +70,11 @@ def _add_run(actions: Any) -> None:
         metavar="N",
         help="processes, which share the cores (default: %(default)s)",
     )
-    action.add_argument("--force", action="store_true", help="also run what is done already")
+    action.add_argument(
+        "--force",
+        action="store_true",
+        help="also run what is done already: after a change of the code, say, which a job's settings do not show",
+    )
     action.add_argument("--only", default="", metavar="TEXT", help="run only jobs with this in their name")
     action.set_defaults(run=run_experiments)
 

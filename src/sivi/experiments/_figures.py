@@ -58,7 +58,7 @@ def legend_below(figure: "Figure", *, arrows: bool = False) -> None:
     figure.legend(handles=entries, loc="outside lower center", ncols=len(entries), frameon=False)
 
 
-def plot_bands(ax: "Axes", bands: "dict[str, np.ndarray]") -> None:
+def plot_bands(ax: "Axes", bands: "dict[str, np.ndarray]", ylabel: str) -> None:
     """Means as lines and quantiles as bands, from arrays (4, windows): update, mean, low, high."""
     styles = [(TARGET_COLOUR, "-"), (SAMPLE_COLOUR, "--")]
     for (label, (steps, mean, low, high)), (colour, line) in zip(bands.items(), styles, strict=True):
@@ -68,4 +68,4 @@ def plot_bands(ax: "Axes", bands: "dict[str, np.ndarray]") -> None:
     typical = max(float(np.median([np.abs(values[1]) for values in bands.values()])), 1e-6)
     ax.set_yscale("symlog", linthresh=10.0 ** np.floor(np.log10(typical)))
     ax.axhline(0.0, color="black", linewidth=0.5)
-    ax.set(xlabel="update", ylabel="estimate from 500 draws", xlim=(0, max(values[0, -1] for values in bands.values())))
+    ax.set(xlabel="update", ylabel=ylabel, xlim=(0, max(values[0, -1] for values in bands.values())))

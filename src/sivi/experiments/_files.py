@@ -1,31 +1,19 @@
 """Result files: written whole or not at all, arrays without pickle."""
 
-import contextlib
 import hashlib
 import io
 import json
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from .._files import write_whole
+
 
 class DamagedFile(Exception):
     """A result file that is not what was written."""
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write to a temporary name beside `path`, then rename."""
-    temporary = path.with_name(f"{path.name}.{os.getpid()}.tmp")
-    try:
-        temporary.write_bytes(content)
-        os.replace(temporary, path)
-    except BaseException:
-        with contextlib.suppress(OSError):
-            temporary.unlink()
-        raise
 
 
 def write(path: Path, content: Mapping[str, Any], arrays: Mapping[str, np.ndarray]) -> None:
@@ -39,9 +27,9 @@ def write(path: Path, content: Mapping[str, Any], arrays: Mapping[str, np.ndarra
         stream = io.BytesIO()
         np.savez_compressed(stream, **arrays)  # pyright: ignore[reportArgumentType]
         checksum = hashlib.sha256(stream.getvalue()).hexdigest()
-        write_whole(path.with_suffix(".npz"), stream.getvalue())
+        write_whole(path.with_suffix(".npz"), lambda temporary: temporary.write_bytes(stream.getvalue()))
     text = json.dumps({**content, "arrays_sha256": checksum}, indent=1, ensure_ascii=False, allow_nan=False)
-    write_whole(path, f"{text}\n".encode())
+    write_whole(path, lambda temporary: temporary.write_text(f"{text}\n"))
 
 
 def read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

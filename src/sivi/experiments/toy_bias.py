@@ -22,7 +22,8 @@ _TEXT = """\
 Above, SIVI-SM. Below, with all else equal, the family descends E‖g(x)‖² with the critic g held fixed, which leaves out
 how ∇log q moves with the family: the paper's illustration of biased gradients. Window and scale of the arrows are the
 same along a row; the window shows all draws, wherever they go. The paper prints no number; here are the critic's norm
-and KL(target ‖ q), from nearest neighbours (noise about 0.006 at 100,000 draws), at the updates shown.\
+and KL(target ‖ q), from nearest neighbours (the noise floor of the KL table is not taken off here), at the updates
+shown.\
 """
 
 

@@ -63,7 +63,8 @@ class ToyConvergence(Experiment):
             ax.set_title(TARGET_LABELS[target])
             found = results.first(target=target, seed=0)
             if found is not None:
-                plot_bands(ax, {label: found.arrays[name] for name, label in TRACES.items()})
+                bands = {label: found.arrays[name] for name, label in TRACES.items()}
+                plot_bands(ax, bands, ylabel="estimate from 500 draws")
         figure.legend(*axes[0, 0].get_legend_handles_labels(), loc="outside lower center", ncols=2, frameon=False)
         return {self.name: figure}
 

@@ -22,7 +22,8 @@ _TEXT = """\
 1000 draws of the fit over contours of the target that enclose 20, 50, 80, 95 and 99 per cent of its mass. Above,
 SIVI-SM with the paper's settings; below, `sivi.fit(target, objective=PathKL(), key=0)`, all else left to the library.
 The paper says of its figure that the samples of SIVI-SM match the shape of the targets, and prints no number.
-KL(target ‖ q) of these fits, from nearest neighbours (noise about 0.006 at 100,000 draws):\
+KL(target ‖ q) of these fits, from nearest neighbours (the noise floor of the KL table is not taken
+off here):\
 """
 
 

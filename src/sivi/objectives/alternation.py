@@ -6,7 +6,7 @@ from collections.abc import Callable
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
+from jaxtyping import Array, Int, PRNGKeyArray, PyTree
 
 from .. import optimizers
 from .._errors import check_count
@@ -15,12 +15,9 @@ from ..families import SemiImplicit
 from ..optimizers import Adam, OptimizerLike, check_optimizer
 from ..schedules import Cosine
 from ..targets import Target
-from .base import Objective, replace_fields
+from .base import Noise, Objective, replace_fields
 from .critic import Critic, CriticSpec, MLPCritic
 from .score_pairs import Field
-
-#: Base noise of several draws: of the mixing layer and of the conditional.
-Noise = tuple[Float[Array, "... noise"], Float[Array, "... dim"]]
 
 
 class CriticState(eqx.Module):
@@ -153,34 +150,25 @@ class CriticObjective(Objective):
         critic, critic_optimizer = state.critic, state.critic_optimizer
         for k in range(self.critic_steps):
             noise = jax.tree.map(lambda array, k=k: array[k], critic_noise)
-            critic, critic_optimizer = self._improve(critic, critic_optimizer, state.step, family, target, batch, noise)
+            grads = eqx.filter_grad(self.critic_loss)(critic, state.step, family, target, batch, noise)
+            critic, critic_optimizer = optimizers.update(self.critic_optimizer, grads, critic_optimizer, critic)
         state = CriticState(state.step + 1, critic, optimizer, critic_optimizer)
         return family, state, {"loss": loss, **metrics}
 
-    def _improve(
-        self,
-        critic: Critic,
-        critic_optimizer: PyTree,
-        step: Int[Array, ""],
-        family: SemiImplicit,
-        target: Target,
-        batch: Int[Array, " batch"] | None,
-        noise: Noise,
-    ) -> tuple[Critic, PyTree]:
-        grads = eqx.filter_grad(self.critic_loss)(critic, step, family, target, batch, noise)
-        return optimizers.update(self.critic_optimizer, grads, critic_optimizer, critic)
-
     def _warm(self, key: PRNGKeyArray, critic: Critic, family: SemiImplicit, target: Target) -> Critic:
-        """The critic after `critic_warmup` updates at the family's start."""
+        """The critic after `critic_warmup` updates at the family's start: a training run of its own."""
         if not self.critic_warmup:
             return critic
-        arrays, static = eqx.partition((critic, optimizers.init(self.critic_optimizer, critic)), eqx.is_array)
+        # Its schedules are those of a run as long as the warm-up, however short the fit.
+        optimizer = optimizers.bind(self.critic_optimizer, self.critic_warmup)
+        arrays, static = eqx.partition((critic, optimizers.init(optimizer, critic)), eqx.is_array)
         zero = jnp.zeros((), jnp.int32)
 
         def update(i: Array, arrays: PyTree) -> PyTree:
+            critic, state = eqx.combine(arrays, static)
             noise = family.sample_noise(jax.random.fold_in(key, i), (self.critic_particles,))
-            players = self._improve(*eqx.combine(arrays, static), zero, family, target, None, noise)
-            return eqx.filter(players, eqx.is_array)
+            grads = eqx.filter_grad(self.critic_loss)(critic, zero, family, target, None, noise)
+            return eqx.filter(optimizers.update(optimizer, grads, state, critic), eqx.is_array)
 
         arrays = jax.lax.fori_loop(0, self.critic_warmup, update, arrays)
         return eqx.combine(arrays, static)[0]

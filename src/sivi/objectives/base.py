@@ -8,14 +8,17 @@ from typing import Any, TypeVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Int, PRNGKeyArray, PyTree
+from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from .. import optimizers
 from .._errors import MissingLogProb
 from .._types import Metrics, Scalar, default_float
 from ..families import Family, SemiImplicit
 from ..optimizers import OptimizerLike
-from ..targets import Target
+from ..targets import Target, Tempered
+
+#: Base noise of several draws: of the mixing layer and of the conditional.
+Noise = tuple[Float[Array, "... noise"], Float[Array, "... dim"]]
 
 
 class Objective(eqx.Module):
@@ -121,9 +124,10 @@ def check_score_derivative(objective: Objective, target: Target) -> None:
 def check_log_prob(objective: Objective, target: Target) -> None:
     """Refuse a target that knows only its score."""
     if not target.knows_log_prob:
+        own = target.target if isinstance(target, Tempered) and not target.target.knows_log_prob else target
         raise MissingLogProb(
-            f"{type(objective).__name__} needs the target's log density, and {type(target).__name__} knows only its "
-            "score; PathKL, ScoreMatching, UnbiasedELBO and KernelStein need no more than that."
+            f"{type(objective).__name__} needs the target's log density, and {type(own).__name__} knows only its "
+            "score; give the log density instead, or use an objective that needs the score alone, such as PathKL."
         )
 
 
@@ -137,16 +141,21 @@ def check_semi_implicit(objective: Objective, family: Family) -> None:
 
 
 def check_mixing_density(objective: Objective, family: SemiImplicit) -> None:
-    """Refuse a mixing layer whose base noise has no density that JAX can differentiate."""
+    """Refuse layers for which the density of the mixing noise given x cannot be differentiated in the noise."""
 
-    def gradient(mixing: Any, noise: Array) -> Array:
-        return jax.grad(mixing.noise_log_prob)(noise)
+    def gradient(family: SemiImplicit, noise: Array, x: Array) -> Array:
+        def log_density(noise: Array) -> Array:
+            z = family.mixing.transform(noise)
+            return family.mixing.noise_log_prob(noise) + family.conditional.at(z).log_prob(x)
+
+        return jax.grad(log_density)(noise)
 
     try:
         noise = eqx.filter_eval_shape(family.mixing.sample_noise, jax.random.key(0))
-        eqx.filter_eval_shape(gradient, family.mixing, noise)
+        eqx.filter_eval_shape(gradient, family, noise, jax.ShapeDtypeStruct((family.dim,), default_float()))
     except Exception as error:
         raise TypeError(
-            f"{type(objective).__name__} needs the density of the mixing layer's noise and its gradient, and "
-            f"{type(family.mixing).__name__} has none: {type(error).__name__}: {error}"
+            f"{type(objective).__name__} needs the density of the mixing noise given x and its gradient, and "
+            f"{type(family.mixing).__name__} with {type(family.conditional).__name__} has none in JAX: "
+            f"{type(error).__name__}: {error}"
         ) from error

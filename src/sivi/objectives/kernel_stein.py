@@ -18,8 +18,7 @@ from ..families import Family, SemiImplicit
 from ..optimizers import Adam, OptimizerLike, check_optimizer
 from ..schedules import Cosine
 from ..targets import Target
-from .alternation import Noise
-from .base import LossObjective, check_score_derivative, check_semi_implicit
+from .base import LossObjective, Noise, check_score_derivative, check_semi_implicit
 from .kernels import GaussianKernel, Kernel
 from .score_pairs import score_pairs
 

@@ -68,7 +68,8 @@ class RieszKernel(Kernel):
     """k(x, y) = ‖x‖₁ + ‖y‖₁ − ‖x − y‖₁, without a bandwidth.
 
     The negative distance alone is positive definite only on functions that integrate to zero; the first two terms
-    mend that.
+    mend that. It is a sum of kernels of one coordinate each, blind to what shows in no single one, and its gradient
+    holds n² · dim numbers.
     """
 
     def gram(self, x: Float[Array, "n dim"]) -> Float[Array, "n n"]:

@@ -1,18 +1,17 @@
 """The minimax form of the Fisher divergence, and the objectives whose critic ascends it."""
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
 from .._types import Metrics, Scalar
 from ..families import SemiImplicit
+from ..optimizers import OptimizerLike
 from ..schedules import Constant, Schedule, as_schedule
 from ..targets import Target
-from .alternation import CriticObjective, Noise
-from .base import replace_fields
-from .critic import Critic
+from .alternation import CriticObjective
+from .base import Noise, replace_fields
+from .critic import Critic, CriticSpec
 from .score_pairs import Field, minimax_value, score_pairs
 
 
@@ -58,14 +57,39 @@ class MinimaxObjective(CriticObjective):
     otherwise, and the critic the larger rate; a critic with more momentum than the family can make a fit diverge.
 
     Args:
+        num_particles: m, draws of x per family update.
+        critic_steps: K, critic updates per family update.
+        critic_particles: Draws per critic update; `num_particles` when left out.
+        critic_warmup: Critic updates, on all data, before the family's first.
+        optimizer: Of the family: `sivi.optimizers` settings or any Optax transform; Adam when left out.
+        critic_optimizer: Of the critic, likewise; its schedules count the critic's own updates.
+        critic: Settings of the network f_ψ.
         psi: ψ_t, a number or a `sivi.schedules.Schedule`.
-        settings: Those of `CriticObjective`.
     """
 
     psi: Schedule
 
-    def __init__(self, *, psi: float | Schedule = 1.0, **settings: Any):
-        super().__init__(**settings)
+    def __init__(
+        self,
+        *,
+        num_particles: int = 256,
+        critic_steps: int = 1,
+        critic_particles: int | None = None,
+        critic_warmup: int = 0,
+        optimizer: OptimizerLike | None = None,
+        critic_optimizer: OptimizerLike | None = None,
+        critic: CriticSpec | None = None,
+        psi: float | Schedule = 1.0,
+    ):
+        super().__init__(
+            num_particles=num_particles,
+            critic_steps=critic_steps,
+            critic_particles=critic_particles,
+            critic_warmup=critic_warmup,
+            optimizer=optimizer,
+            critic_optimizer=critic_optimizer,
+            critic=critic,
+        )
         self.psi = as_schedule(psi, "psi")
 
     def bind(self, num_steps: int) -> CriticObjective:

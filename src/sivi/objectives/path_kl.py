@@ -19,10 +19,12 @@ from ..families import Family, SemiImplicit
 from ..optimizers import Adam, OptimizerLike
 from ..schedules import Cosine
 from ..targets import Target
-from .alternation import CriticObjective, Noise
-from .base import check_semi_implicit
+from .alternation import CriticObjective
+from .base import Noise, check_semi_implicit
 from .critic import Critic, CriticSpec, MLPCritic
 from .score_pairs import Field, minimax_value, score_pairs
+
+_FEWEST_WEIGHED = 8  # draws; the mean square of fewer can be next to nothing
 
 
 class PathKL(CriticObjective):
@@ -42,8 +44,8 @@ class PathKL(CriticObjective):
         critic_optimizer: Of the critic, likewise; its schedules count the critic's own updates.
         critic: Settings of the network f_ψ.
         clip: A draw's S − s is shortened to this size, its root mean square in units of the conditional's own
-            score, so that one draw in a steep place does not make the step; None leaves it as it is. A finished
-            fit has none to shorten.
+            score, so that one draw in a steep place does not make the step; None leaves it as it is. On all data a
+            finished fit has none to shorten; the noise of small minibatches can be that long.
 
     Example:
         >>> objective = PathKL(num_particles=100, critic_steps=1)
@@ -98,8 +100,9 @@ class PathKL(CriticObjective):
         values, norms = jax.vmap(lambda *draw: minimax_value(draw[0], field, *draw[1:]))(pairs, x, conditional_score)
         g = jax.lax.stop_gradient(jax.vmap(field)(x, pairs.mean))
         if self.clip is not None:
-            size = jnp.sqrt(jnp.mean((g / _sizes(conditional_score)) ** 2, axis=-1, keepdims=True))
-            g = g * jnp.minimum(1.0, self.clip / jnp.maximum(size, self.clip))
+            units = jnp.sqrt(jnp.mean(conditional_score**2, axis=0))  # 1/σ for a Gaussian with a global σ
+            size = jnp.sqrt(jnp.mean((g / units) ** 2, axis=-1, keepdims=True))
+            g = g * (self.clip / jnp.maximum(size, self.clip))
         surrogate = -jnp.mean(jnp.sum(g * joint.x, axis=-1))
         # Only the surrogate's gradient has a meaning; its value has none.
         return surrogate, {"loss": jnp.mean(values), "critic_norm": jnp.mean(norms)}
@@ -115,12 +118,18 @@ class PathKL(CriticObjective):
     ) -> Scalar:
         joint = jax.vmap(family.joint)(*noise)
         error = jax.vmap(critic)(joint.x) + joint.score
-        # One weight per coordinate, the same at every draw of a batch, leaves the minimum where it is, but for the
-        # O(1/m) that it takes part in the batch's noise: a weight that follows z would not. A narrow coordinate no
-        # longer outweighs a wide one.
-        return jnp.mean(jnp.sum((error / _sizes(joint.score)) ** 2, axis=-1))
+        return jnp.mean(jnp.sum(_weights(joint.score) * error**2, axis=-1))
 
 
-def _sizes(conditional_score: Float[Array, "n dim"]) -> Float[Array, " dim"]:
-    """The root mean square of ∇_x log q(x|z) by coordinate: 1/σ for a Gaussian with a global σ."""
-    return jnp.sqrt(jnp.mean(conditional_score**2, axis=0))
+def _weights(conditional_score: Float[Array, "n dim"]) -> Float[Array, "n dim"]:
+    """For every draw, one over the mean square of ∇_x log q(x|z) among the others, by coordinate.
+
+    For a Gaussian with a global σ that is about σ²: a narrow coordinate does not outweigh a wide one. The weight is
+    independent of the draw it weighs, so the regression's minimum stays where it is. A weight that follows the draw's
+    own z, or counts the draw itself, would move it.
+    """
+    count = len(conditional_score)
+    if count < _FEWEST_WEIGHED:
+        return jnp.ones_like(conditional_score)
+    squares = conditional_score**2
+    return (count - 1) / (jnp.sum(squares, axis=0) - squares)

@@ -1,17 +1,16 @@
 """The biased plug-in estimator of the SIVI-SM paper's last appendix, kept for comparison."""
 
-from typing import Any
-
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
 from .._types import Metrics, Scalar
 from ..families import Family, SemiImplicit
+from ..optimizers import OptimizerLike
 from ..schedules import Schedule
 from ..targets import Target
-from .alternation import Noise
-from .base import check_score_derivative, check_semi_implicit
+from .base import Noise, check_score_derivative, check_semi_implicit
+from .critic import CriticSpec
 from .minimax import MinimaxObjective
 from .score_pairs import Field, score_pairs
 
@@ -33,8 +32,28 @@ class PlugInFisher(MinimaxObjective):
         psi: ψ_t, a number or a `sivi.schedules.Schedule`; 0, the paper's critic, when left out.
     """
 
-    def __init__(self, *, psi: float | Schedule = 0.0, **settings: Any):
-        super().__init__(psi=psi, **settings)
+    def __init__(
+        self,
+        *,
+        num_particles: int = 256,
+        critic_steps: int = 1,
+        critic_particles: int | None = None,
+        critic_warmup: int = 0,
+        optimizer: OptimizerLike | None = None,
+        critic_optimizer: OptimizerLike | None = None,
+        critic: CriticSpec | None = None,
+        psi: float | Schedule = 0.0,
+    ):
+        super().__init__(
+            num_particles=num_particles,
+            critic_steps=critic_steps,
+            critic_particles=critic_particles,
+            critic_warmup=critic_warmup,
+            optimizer=optimizer,
+            critic_optimizer=critic_optimizer,
+            critic=critic,
+            psi=psi,
+        )
 
     def check(self, family: Family, target: Target) -> None:
         check_semi_implicit(self, family)

@@ -14,8 +14,7 @@ from jaxtyping import Array, Int
 from .._types import Metrics, Scalar
 from ..families import Family, SemiImplicit
 from ..targets import Target
-from .alternation import Noise
-from .base import check_score_derivative, check_semi_implicit
+from .base import Noise, check_score_derivative, check_semi_implicit
 from .minimax import MinimaxObjective, minimax
 from .score_pairs import Field
 

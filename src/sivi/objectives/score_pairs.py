@@ -35,7 +35,7 @@ def score_pairs(target: Target, x: Float[Array, " dim"], batch: Int[Array, " bat
     E[S₁S₂] = S² − V b/(N − b) and E[S̄²] = S² + V (N − B)/(2 (N − b)), with b = B/2 and V the variance of a half's
     score; so (B/N) S̄S̄ + (1 − B/N) S₁S₂ has no bias. It is the plain product when the batch is all of the data.
     """
-    if batch is None or not split:
+    if batch is None or not split or batch.shape[0] < 2:  # a single row is all of the data: `fit` sees to that
         score = target.score(x, batch)
         return ScorePairs((1.0,), (score,), (score,))
     half = batch.shape[0] // 2

@@ -17,9 +17,10 @@ from ..families import Family, SemiImplicit
 from ..optimizers import Adam, OptimizerLike, check_optimizer
 from ..schedules import Constant, Cosine, Schedule, as_schedule
 from ..targets import Target
-from .alternation import Noise
-from .base import Objective, check_log_prob, check_semi_implicit, replace_fields
+from .base import Noise, Objective, check_log_prob, check_semi_implicit, replace_fields
 from .log_mixture import log_mixture
+
+_MOST_AT_ONCE, _MOST_NUMBERS = 128, 4_000_000  # auxiliary draws in a block; particles × draws × dim
 
 
 class SurrogateState(eqx.Module):
@@ -39,7 +40,8 @@ class SurrogateELBO(Objective):
     Args:
         num_particles: m, draws of x per update.
         num_aux: L, a number or a `sivi.schedules.Schedule`, whose value is rounded.
-        block_size: Auxiliary draws evaluated at once.
+        block_size: Auxiliary draws evaluated at once; when left out, as many, up to 128, as keep m · block · dim, the
+            numbers held at once, below four million.
         optimizer: `sivi.optimizers` settings or any Optax transform.
 
     Example:
@@ -52,7 +54,7 @@ class SurrogateELBO(Objective):
 
     num_particles: int = eqx.field(static=True)
     num_aux: Schedule
-    block_size: int = eqx.field(static=True)
+    block_size: int | None = eqx.field(static=True)
     optimizer: OptimizerLike
 
     def __init__(
@@ -60,14 +62,14 @@ class SurrogateELBO(Objective):
         *,
         num_particles: int = 128,
         num_aux: int | Schedule = 128,
-        block_size: int = 128,
+        block_size: int | None = None,
         optimizer: OptimizerLike | None = None,
     ):
         self.num_particles = check_count("num_particles", num_particles)
         if not isinstance(num_aux, Schedule):
             num_aux = check_count("num_aux", num_aux, minimum=0)
         self.num_aux = as_schedule(num_aux, "num_aux")
-        self.block_size = check_count("block_size", block_size)
+        self.block_size = None if block_size is None else check_count("block_size", block_size)
         self.optimizer = Adam(Cosine(1e-3), b2=0.99) if optimizer is None else optimizer
         check_optimizer("optimizer", self.optimizer)
 
@@ -122,11 +124,12 @@ class SurrogateELBO(Objective):
             return joint.x, own, target.log_prob(joint.x, batch)
 
         x, own, log_prob = jax.vmap(one)(*noise)
-        return log_prob - log_mixture((family, x, own), key, num_aux, self._block_size())
+        return log_prob - log_mixture((family, x, own), key, num_aux, self._block_size(x))
 
-    def _block_size(self) -> int:
+    def _block_size(self, x: Float[Array, "n dim"]) -> int:
         """No larger than a constant L needs, with equal blocks."""
+        largest = max(1, min(_MOST_AT_ONCE, _MOST_NUMBERS // x.size)) if self.block_size is None else self.block_size
         if not isinstance(self.num_aux, Constant):
-            return self.block_size
+            return largest
         total = max(round(self.num_aux.value), 1)
-        return -(-total // -(-total // self.block_size))
+        return -(-total // -(-total // largest))

@@ -23,8 +23,7 @@ from ..optimizers import Adam, OptimizerLike, check_optimizer
 from ..samplers.transition import hmc_transition, start_chain
 from ..schedules import Cosine
 from ..targets import Target
-from .alternation import Noise
-from .base import Objective, check_mixing_density, check_semi_implicit, replace_fields
+from .base import Noise, Objective, check_mixing_density, check_semi_implicit, replace_fields
 from .score_pairs import score_pairs
 
 _FEWEST_AT_ONCE = 8
@@ -51,6 +50,9 @@ class UnbiasedELBO(Objective):
         num_leapfrog: Leapfrog steps of a transition.
         step_size: Of the leapfrog integrator at the start; it is carried from update to update.
         target_acceptance: What the adaptation aims at.
+        jitter: Every transition's step size is drawn evenly from step size × (1 ± jitter). With 0, which is what the
+            paper's experiments had, a trajectory can be half or all of an orbit, and the chain never forgets its
+            start in that direction.
         optimizer: `sivi.optimizers` settings or any Optax transform.
 
     Example:
@@ -66,6 +68,7 @@ class UnbiasedELBO(Objective):
     num_leapfrog: int = eqx.field(static=True)
     step_size: float = eqx.field(static=True)
     target_acceptance: float = eqx.field(static=True)
+    jitter: float = eqx.field(static=True)
     optimizer: OptimizerLike
 
     def __init__(
@@ -77,6 +80,7 @@ class UnbiasedELBO(Objective):
         num_leapfrog: int = 5,
         step_size: float = 0.2,
         target_acceptance: float = 0.9,
+        jitter: float = 0.2,
         optimizer: OptimizerLike | None = None,
     ):
         self.num_particles = check_count("num_particles", num_particles)
@@ -87,6 +91,9 @@ class UnbiasedELBO(Objective):
             raise ValueError(f"burn_in must be below num_iterations, {num_iterations}; got {burn_in}.")
         self.step_size = check_positive("step_size", step_size)
         self.target_acceptance = check_acceptance(target_acceptance)
+        if not 0 <= jitter < 1:
+            raise ValueError(f"jitter must be at least 0 and below 1; got {jitter}.")
+        self.jitter = float(jitter)
         self.optimizer = Adam(Cosine(1e-3), b2=0.99) if optimizer is None else optimizer
         check_optimizer("optimizer", self.optimizer)
 
@@ -145,14 +152,16 @@ class UnbiasedELBO(Objective):
 
         def iterate(i: Array, carry: tuple[PyTree, Array, Array, Array]) -> tuple[PyTree, Array, Array, Array]:
             chains, log_step_size, total, accepted = carry
-            keys = jax.random.split(jax.random.fold_in(key, i), len(x))
+            step_key, chain_key = jax.random.split(jax.random.fold_in(key, i))
+            keys = jax.random.split(chain_key, len(x))
+            spread = jax.random.uniform(step_key, (len(x),), x.dtype, 1.0 - self.jitter, 1.0 + self.jitter)
+            step_sizes = jnp.exp(log_step_size) * spread
 
-            def move(key: PRNGKeyArray, x: Array, chain: PyTree) -> tuple[PyTree, Array]:
-                step_size = jnp.exp(log_step_size)
+            def move(key: PRNGKeyArray, x: Array, chain: PyTree, step_size: Array) -> tuple[PyTree, Array]:
                 chain, info = hmc_transition(key, chain, lambda n: log_density(x, n), step_size, self.num_leapfrog)
                 return chain, info.acceptance
 
-            chains, acceptances = _over_particles(move, keys, x, chains)
+            chains, acceptances = _over_particles(move, keys, x, chains, step_sizes)
             acceptance, burning = jnp.mean(acceptances), i < self.burn_in
             change = jnp.where(burning, _ADAPTATION_RATE * (acceptance - self.target_acceptance), 0.0)
             scores = jax.lax.cond(burning, jnp.zeros_like, lambda x: jax.vmap(score_at)(x, chains.position), x)
@@ -165,12 +174,12 @@ class UnbiasedELBO(Objective):
 
 
 def _over_particles(move: Callable[..., Any], *arguments: PyTree) -> Any:
-    """`move` at every particle: all at once, or, while they are few, one after the other.
+    """`move` at every particle: all at once, or, while they are few on a CPU, one after the other.
 
     XLA's CPU backend has a fast product of a matrix with one vector and another for many; in between, a product
     costs more than as many single ones.
     """
-    if 1 < len(arguments[0]) < _FEWEST_AT_ONCE:
+    if 1 < len(arguments[0]) < _FEWEST_AT_ONCE and jax.default_backend() == "cpu":
         return jax.lax.map(lambda one: move(*one), arguments)
     return jax.vmap(move)(*arguments)
 

@@ -104,7 +104,7 @@ def hmc(
         adaptation=AdaptationState.start(whole.dim, whole.dim**-0.25 if fixed is None else fixed),
         kept=jnp.zeros((num_draws, *starts.shape), starts.dtype),
         acceptance=jnp.zeros(num_chains, starts.dtype),
-        divergences=jnp.int32(0),
+        diverging=jnp.zeros((num_draws, num_chains), bool),
     )
     total = num_warmup + num_draws
     with ProgressBar(total, 0, progress, "sivi.samplers.hmc") as bar:
@@ -117,7 +117,7 @@ def hmc(
         layout=whole.layout,
         step_size=float(jnp.exp(carry.adaptation.log_step_mean)),
         acceptance=np.asarray(carry.acceptance / num_draws),
-        divergences=int(carry.divergences),
+        diverging=np.asarray(carry.diverging.T),
     )
 
 
@@ -131,13 +131,13 @@ class _Plan(eqx.Module):
 
 
 class _Chains(eqx.Module):
-    """What one transition hands to the next; acceptance and divergences are sums over those after the warm-up."""
+    """What one transition hands to the next; the acceptance is a sum over the transitions after the warm-up."""
 
     chains: ChainState
     adaptation: AdaptationState
     kept: Float[Array, "draws chains dim"]
     acceptance: Float[Array, " chains"]
-    divergences: Int[Array, ""]
+    diverging: Bool[Array, "draws chains"]
 
 
 @eqx.filter_jit
@@ -173,12 +173,13 @@ def _run_chunk(
                 lambda: tuned,
             )
         # The states of the warm-up are written to the first place, which the first draw takes in the end.
+        place = jnp.maximum(0, step - plan.num_warmup)
         new = _Chains(
             chains=chains,
             adaptation=tuned,
-            kept=carry.kept.at[jnp.maximum(0, step - plan.num_warmup)].set(chains.position),
+            kept=carry.kept.at[place].set(chains.position),
             acceptance=carry.acceptance + jnp.where(warming_up, 0.0, info.acceptance),
-            divergences=carry.divergences + jnp.where(warming_up, 0, jnp.sum(info.diverged, dtype=jnp.int32)),
+            diverging=carry.diverging.at[place].set(info.diverged),
         )
         return step + 1, new
 

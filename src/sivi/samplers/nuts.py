@@ -8,7 +8,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 from .._errors import check_acceptance, check_count
 from .._progress import ProgressBar
@@ -39,7 +39,7 @@ def nuts(
 
     NUTS is Hamiltonian Monte Carlo (see `hmc`) that doubles a trajectory until it turns back and draws a state of
     it. Each chain tunes its own step size and diagonal mass by BlackJAX's window adaptation, Stan's scheme.
-    Before believing a run, look at `rhat` (at most 1.01), `ess` and `divergences`. Chains that never leave
+    Before believing a run, look at `rhat` (at most 1.01), `ess`, `divergences` and `max_depth_hits`. Chains that never leave
     their modes agree neither with each other nor with the target; only the first can be seen in R-hat.
 
     Args:
@@ -51,7 +51,8 @@ def nuts(
         num_draws: Draws of each that come back.
         num_warmup: Transitions before them.
         target_acceptance: What the step size is tuned to.
-        max_doublings: A trajectory has at most 2^max_doublings leapfrog steps.
+        max_doublings: A trajectory has at most 2^max_doublings leapfrog steps; `max_depth_hits` of the result counts
+            those that this cut short.
         init: Where the chains start, (num_chains, dim); N(0, 4I) when left out.
         chunk_size: Transitions between two visits to Python; the warm-up is one visit. The result does not depend
             on it.
@@ -94,7 +95,8 @@ def nuts(
             states=states,
             kept=jnp.zeros((num_draws, *starts.shape), starts.dtype),
             acceptance=jnp.zeros(num_chains, starts.dtype),
-            divergences=jnp.int32(0),
+            diverging=jnp.zeros((num_draws, num_chains), bool),
+            cut_short=jnp.int32(0),
         )
         for first in range(0, num_draws, chunk_size):
             last = min(first + chunk_size, num_draws)
@@ -107,7 +109,8 @@ def nuts(
         layout=whole.layout,
         step_size=np.asarray(tuned["step_size"]),
         acceptance=np.asarray(carry.acceptance / num_draws),
-        divergences=int(carry.divergences),
+        diverging=np.asarray(carry.diverging.T),
+        max_depth_hits=int(carry.cut_short),
     )
 
 
@@ -117,7 +120,8 @@ class _Trajectories(eqx.Module):
     states: PyTree
     kept: Float[Array, "draws chains dim"]
     acceptance: Float[Array, " chains"]
-    divergences: Int[Array, ""]
+    diverging: Bool[Array, "draws chains"]
+    cut_short: Int[Array, ""]
 
 
 @eqx.filter_jit
@@ -165,11 +169,14 @@ def _run_chunk(
         step, carry = loop
         keys = jax.random.split(jax.random.fold_in(run_key, step), carry.acceptance.shape[0])
         states, info = jax.vmap(transition)(keys, carry.states, tuned)
+        # It stops doubling when the trajectory turns back, when it diverges, or else because it may not go on.
+        cut_short = ~(info.is_turning | info.is_divergent)
         new = _Trajectories(
             states=states,
             kept=carry.kept.at[step].set(states.position),
             acceptance=carry.acceptance + info.acceptance_rate,
-            divergences=carry.divergences + jnp.sum(info.is_divergent, dtype=jnp.int32),
+            diverging=carry.diverging.at[step].set(info.is_divergent),
+            cut_short=carry.cut_short + jnp.sum(cut_short, dtype=jnp.int32),
         )
         return step + 1, new
 

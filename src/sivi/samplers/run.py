@@ -5,7 +5,7 @@ from functools import cached_property
 
 import jax
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Bool, Float
 
 from .._layout import Layout
 from .diagnostics import effective_sample_size, scale_sample_size, split_rhat
@@ -14,7 +14,7 @@ from .diagnostics import effective_sample_size, scale_sample_size, split_rhat
 MIN_LEFT = 20
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class SamplerRun:
     """Draws of a target by chains (or particles), with their diagnostics.
 
@@ -23,8 +23,14 @@ class SamplerRun:
         layout: The names and shapes of the unknowns.
         step_size: The last one used: one for all chains, or one per chain.
         acceptance: Mean acceptance probability of each chain after warm-up; None for a sampler that accepts all.
-        divergences: Transitions after warm-up whose energy error blew up, all chains together. More than a few
-            mean that the sampler cannot enter some region of the target.
+        diverging: (chains, num_draws): whether the energy error blew up in the transition that led to a draw. More
+            than a few such transitions mean that the sampler cannot enter some region of the target: the draws
+            where they happen show which. None for a sampler without trajectories.
+        max_depth_hits: For `nuts`, the transitions after warm-up that `max_doublings` cut short, all chains together:
+            the trajectory had neither turned back nor diverged. None for other samplers.
+
+    Two runs are equal only if they are the same object. After `thinned`, `diverging` is that of the draws left, while
+    `acceptance` and `max_depth_hits` are still those of the whole run.
 
     Example:
         >>> draws = np.random.default_rng(0).normal(size=(4, 250, 2))
@@ -37,7 +43,13 @@ class SamplerRun:
     layout: Layout
     step_size: float | Float[np.ndarray, " chains"]
     acceptance: Float[np.ndarray, " chains"] | None = None
-    divergences: int = 0
+    diverging: Bool[np.ndarray, "chains num_draws"] | None = None
+    max_depth_hits: int | None = None
+
+    @property
+    def divergences(self) -> int:
+        """How many of the draws come from a transition that diverged, all chains together."""
+        return 0 if self.diverging is None else int(self.diverging.sum())
 
     @cached_property
     def rhat(self) -> Float[np.ndarray, " dim"]:
@@ -70,10 +82,11 @@ class SamplerRun:
             raise ValueError(f"share must be in (0, 1]; got {share}.")
         num_draws, k, worth = self.draws.shape[1], 1, float("nan")
         while num_draws // k >= MIN_LEFT:
-            kept = self.draws[:, (num_draws - 1) % k :: k]
-            worth = _worth(kept)
+            every = slice((num_draws - 1) % k, None, k)
+            worth = _worth(self.draws[:, every])
             if worth >= share:
-                return replace(self, draws=kept)
+                diverging = None if self.diverging is None else self.diverging[:, every]
+                return replace(self, draws=self.draws[:, every], diverging=diverging)
             if np.isnan(worth):
                 break
             # Thinning adds no information, so a k that leaves more draws than they are worth now need not be tried.

@@ -16,7 +16,7 @@ from ..schedules import Schedule, as_schedule
 from ..targets import Target, as_target
 from ..targets.checks import check_batch_size
 from .run import SamplerRun
-from .starts import starting_points
+from .starts import at_each, starting_points
 
 
 def sgld(
@@ -41,18 +41,25 @@ def sgld(
 
     with the score S(x) = ∇ log p(x), or its unbiased estimate from a minibatch. Nothing is accepted or refused, so
     a target that knows only its score will do, and draws are off by O(h): a Gaussian with precision λ comes out
-    with variance 1 / (λ (1 − hλ/4)), and with none at all from h ≥ 4/λ on. A minibatch adds the noise of its score on
-    top. Let `step_size` decrease, or compare two of them.
+    with variance 1 / (λ (1 − hλ/4)), and with none at all from h ≥ 4/λ on. Let `step_size` decrease, or compare two
+    of them.
+
+    With minibatches every particle sees its own: all rows are shuffled once per epoch, and each particle reads them
+    in that order from a place of its own, drawn anew for every epoch, so that it sees no row twice in an epoch.
+    Given the shufflings, the particles do not depend on each other. A batch score with variance V widens the Gaussian
+    to (1 + hV/4) / (λ (1 − hλ/4)), if an epoch has many more than 4/(hλ) steps; with fewer of them the noise of its
+    batches cancels in part, and the variance across particles depends on the shuffling. A step gathers
+    `num_particles` × `batch_size` rows, where they are many, for one block of particles after another.
 
     Args:
         target: A `sivi.targets.Target`, or any JAX function x → log p(x), up to a constant.
         dim: Length of x, for a function of a vector.
         like: Instead of `dim`, an example pytree of floats that the function takes.
         key: An int or a JAX key. The result is a function of it and of the other arguments alone.
-        num_particles: Independent particles. At a step they all see the same minibatch.
+        num_particles: Particles, each with its own noise and its own minibatches.
         num_steps: Steps of each.
         step_size: h, a number or a `sivi.schedules` schedule over the run.
-        batch_size: Rows of data per step, for a target with data; all of them when left out.
+        batch_size: Rows of data per step and particle, for a target with data; all of them when left out.
         init: Where the particles start, (num_particles, dim); N(0, I) when left out.
         num_draws: States of each particle that come back: the last one and those `thin`, 2·`thin`, … steps
             before it. What comes before the first of them is burn-in.
@@ -87,12 +94,12 @@ def sgld(
     whole = as_target(target, dim, like)
     check_batch_size(whole, batch_size)
 
-    start_key, batches_key, run_key = jax.random.split(as_key(key), 3)
-    batches = None if batch_size is None else ShuffledBatches(batches_key, whole.num_data, batch_size)
-    first_batch = None if batches is None else batches.batch(jnp.int32(0), batches.order(jnp.int32(0)))
-    particles = starting_points(
-        start_key, whole, num_particles, init, scale=1.0, needs_log_prob=False, batch=first_batch
-    )
+    start_key, batches_key, run_key, places_key = jax.random.split(as_key(key), 4)
+    batches = first_rows = None
+    if batch_size is not None:
+        batches = _OwnBatches(ShuffledBatches(batches_key, whole.num_data, batch_size), places_key, num_particles)
+        first_rows = batches.rows(jnp.int32(0), batches.shuffled.order(jnp.int32(0)))
+    particles = starting_points(start_key, whole, num_particles, init, scale=1.0, needs_log_prob=False, rows=first_rows)
     carry = _Particles(particles, jnp.zeros((num_draws, *particles.shape), particles.dtype))
     arguments = (whole, schedule, batches, run_key, jnp.int32(burn_in), jnp.int32(thin))
     with ProgressBar(num_steps, 0, progress, "sivi.samplers.sgld") as bar:
@@ -112,6 +119,25 @@ def sgld(
     )
 
 
+class _OwnBatches(eqx.Module):
+    """Minibatches of one shuffled epoch, which every particle reads, round and round, from a place of its own.
+
+    A pure function of the keys and the step. Whatever the permutation, the mean over the places is that over all rows,
+    so that the particles share no noise of the batches; nor do they all miss the rows left over in an epoch.
+    """
+
+    shuffled: ShuffledBatches
+    key: PRNGKeyArray
+    num_particles: int = eqx.field(static=True)
+
+    def rows(self, step: Int[Array, ""], order: Int[Array, " num_data"]) -> Int[Array, "particles batch"]:
+        """The row indices of a step, for every particle, given the permutation of its epoch."""
+        num_data, size = self.shuffled.num_data, self.shuffled.batch_size
+        epoch, place = jnp.divmod(step, self.shuffled.steps_per_epoch)
+        first = jax.random.randint(jax.random.fold_in(self.key, epoch), (self.num_particles, 1), 0, num_data)
+        return order[(first + place * size + jnp.arange(size)) % num_data]
+
+
 class _Particles(eqx.Module):
     """What one step hands to the next: where the particles are, and the states to come back."""
 
@@ -126,7 +152,7 @@ def _run_chunk(
     last: Int[Array, ""],
     target: Target,
     schedule: Schedule,
-    batches: ShuffledBatches | None,
+    batches: _OwnBatches | None,
     run_key: PRNGKeyArray,
     burn_in: Int[Array, ""],
     thin: Int[Array, ""],
@@ -135,11 +161,11 @@ def _run_chunk(
 
     def body(loop: tuple[Array, _Particles, Array | None]) -> tuple[Array, _Particles, Array | None]:
         step, carry, order = loop
-        batch = None
+        rows = None
         if batches is not None:
-            order = batches.next_order(step, order)
-            batch = batches.batch(step, order)
-        score = jax.vmap(target.score, in_axes=(0, None))(carry.now, batch)
+            order = batches.shuffled.next_order(step, order)
+            rows = batches.rows(step, order)
+        score = at_each(target.score, target, carry.now, rows)
         h = jnp.asarray(schedule(step), carry.now.dtype)
         noise = jax.random.normal(jax.random.fold_in(run_key, step), carry.now.shape, carry.now.dtype)
         now = carry.now + 0.5 * h * score + jnp.sqrt(h) * noise
@@ -147,7 +173,7 @@ def _run_chunk(
         place = jnp.maximum(0, (step + 1 - burn_in + thin - 1) // thin)
         return step + 1, _Particles(now, carry.kept.at[place].set(now)), order
 
-    order = None if batches is None else batches.order(first)
+    order = None if batches is None else batches.shuffled.order(first)
     _, carry, _ = jax.lax.while_loop(lambda loop: loop[0] < last, body, (first, carry, order))
     return carry, jnp.sum(~jnp.all(jnp.isfinite(carry.now), axis=1))
 

@@ -1,10 +1,12 @@
-"""Where chains start, and what is looked at before anything runs."""
+"""Where chains start, what is looked at before anything runs, and how a target is evaluated at many points."""
+
+from collections.abc import Callable
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from .._types import ArrayLike, default_float, describe
 from ..targets import Target
@@ -16,6 +18,9 @@ MAX_TRIES = 100
 #: Chains start at this many times N(0, I), wider than a standardised posterior, so that R-hat can see them disagree.
 OVERDISPERSION = 2.0
 
+#: Points that have their own rows of data are evaluated in blocks that gather at most so many numbers (64 MB).
+MAX_GATHERED = 2**24
+
 
 def starting_points(
     key: PRNGKeyArray,
@@ -25,7 +30,7 @@ def starting_points(
     *,
     scale: float,
     needs_log_prob: bool,
-    batch: Int[Array, " batch"] | None = None,
+    rows: Int[Array, "num batch"] | None = None,
 ) -> Float[Array, "num dim"]:
     """Points where the target is finite: those given, or N(0, scale²I).
 
@@ -36,24 +41,24 @@ def starting_points(
         init: The user's own, of shape (num, dim), or None.
         scale: Standard deviation of random ones.
         needs_log_prob: Whether the log density must be finite too, or the score alone.
-        batch: Rows of the data to look at; None means all.
+        rows: Rows of the data to look at, for each point its own; None means all.
     """
     check_shapes(target, log_prob=needs_log_prob)
     shape = (num, target.dim)
     if init is not None:
         points = _given(init, shape)
-        good = np.asarray(_are_finite(points, target, needs_log_prob, batch))
+        good = np.asarray(_are_finite(points, target, needs_log_prob, rows))
         if not good.all():
             _refuse(points, good, needs_log_prob, "init: ")
         return points
     points = scale * jax.random.normal(key, shape, default_float())
-    good = np.asarray(_are_finite(points, target, needs_log_prob, batch))
+    good = np.asarray(_are_finite(points, target, needs_log_prob, rows))
     for attempt in range(1, MAX_TRIES):
         if good.all():
             break
         others = scale * jax.random.normal(jax.random.fold_in(key, attempt), shape, default_float())
         points = jnp.where(good[:, None], points, others)
-        good = np.asarray(_are_finite(points, target, needs_log_prob, batch))
+        good = np.asarray(_are_finite(points, target, needs_log_prob, rows))
     if not good.all():
         _refuse(points, good, needs_log_prob, "target: ", f" in {MAX_TRIES} tries each; give init")
     return points
@@ -61,13 +66,34 @@ def starting_points(
 
 @eqx.filter_jit
 def _are_finite(
-    points: Float[Array, "num dim"], target: Target, needs_log_prob: bool, batch: Int[Array, " batch"] | None
-) -> Array:
-    def is_finite(x: Array) -> Array:
+    points: Float[Array, "num dim"], target: Target, needs_log_prob: bool, rows: Int[Array, "num batch"] | None
+) -> Bool[Array, " num"]:
+    def is_finite(x: Array, batch: Array | None) -> Array:
         good = jnp.all(jnp.isfinite(target.score(x, batch)))
         return good & jnp.isfinite(target.log_prob(x, batch)) if needs_log_prob else good
 
-    return jax.vmap(is_finite)(points)
+    return at_each(is_finite, target, points, rows)
+
+
+def at_each(
+    function: Callable[[Array, Array | None], Array],
+    target: Target,
+    points: Float[Array, "num dim"],
+    rows: Int[Array, "num batch"] | None,
+) -> Array:
+    """function(x, rows) at every point, with its own rows of the target's data, or with None for all of them.
+
+    All at once, or in blocks of points where the rows of all of them together would take too much memory.
+    """
+    if rows is None:
+        return jax.vmap(lambda x: function(x, None))(points)
+    arrays = jax.tree.leaves(eqx.filter(target, eqx.is_array))
+    data = [array for array in arrays if array.ndim and array.shape[0] == target.num_data]
+    numbers = rows.shape[1] * sum(max(1, array.size // array.shape[0]) for array in data)
+    block = max(1, MAX_GATHERED // max(1, numbers))
+    if block >= len(points):
+        return jax.vmap(function)(points, rows)
+    return jax.lax.map(lambda pair: function(*pair), (points, rows), batch_size=block)
 
 
 def _given(init: ArrayLike, shape: tuple[int, int]) -> Float[Array, "num dim"]:
