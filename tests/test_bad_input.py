@@ -13,7 +13,16 @@ import pytest
 import sivi
 from contracts.plugins import small_family
 from oracles import linear_gaussian_model
-from sivi.objectives import MLPCritic, ScoreMatching
+from sivi.objectives import (
+    GaussianKernel,
+    IMQKernel,
+    KernelStein,
+    MLPCritic,
+    PathKL,
+    ScoreMatching,
+    SurrogateELBO,
+    UnbiasedELBO,
+)
 from sivi.targets import Banana, ScoreFunction
 
 pytestmark = pytest.mark.usefixtures("as_a_user")
@@ -181,6 +190,42 @@ def test_plug_in_needs_no_derivative_of_a_score_that_its_critic_ignores():
 def test_objective_settings(arguments, message):
     with pytest.raises(Exception, match=f"{message}"):
         ScoreMatching(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("objective", "arguments", "message"),
+    [
+        (SurrogateELBO, {"num_particles": 0}, r"num_particles must be at least 1; got 0\."),
+        (SurrogateELBO, {"num_aux": -1}, r"num_aux must be at least 0; got -1\."),
+        (SurrogateELBO, {"num_aux": 2.5}, r"num_aux must be an integer of at least 0; got 2\.5\."),
+        (SurrogateELBO, {"block_size": 0}, r"block_size must be at least 1; got 0\."),
+        (UnbiasedELBO, {"num_particles": 0}, r"num_particles must be at least 1; got 0\."),
+        (UnbiasedELBO, {"burn_in": 10, "num_iterations": 10}, r"burn_in must be below num_iterations, 10; got 10\."),
+        (UnbiasedELBO, {"burn_in": -1}, r"burn_in must be at least 0; got -1\."),
+        (UnbiasedELBO, {"num_leapfrog": 0}, r"num_leapfrog must be at least 1; got 0\."),
+        (UnbiasedELBO, {"step_size": -0.1}, r"step_size must be a positive, finite number; got -0\.1\."),
+        (UnbiasedELBO, {"target_acceptance": 1.5}, r"target_acceptance must be a probability .* got 1\.5\."),
+        (UnbiasedELBO, {"jitter": -0.1}, r"jitter must be .* got -0\.1\."),
+        (UnbiasedELBO, {"jitter": 1.0}, r"jitter must be .* got 1\.0\."),
+        (UnbiasedELBO, {"jitter": "much"}, r"jitter must be .* got 'much'\."),
+        (KernelStein, {"num_particles": 0}, r"num_particles must be at least 2; got 0\."),
+        (KernelStein, {"num_particles": 1}, r"num_particles must be at least 2; got 1\."),
+        (KernelStein, {"statistic": "W"}, r"statistic must be 'U' or 'V'; got 'W'\."),
+        (KernelStein, {"kernel": 1.7}, r"kernel must be a sivi\.objectives\.Kernel; got 1\.7\."),
+        (KernelStein, {"kernel": GaussianKernel}, r"kernel must be a sivi\.objectives\.Kernel; got .*GaussianKernel"),
+        (GaussianKernel, {"bandwidth": -1.0}, r"bandwidth must be a positive, finite number; got -1\.0\."),
+        (GaussianKernel, {"factor": -1.0}, r"factor must be a positive, finite number; got -1\.0\."),
+        (IMQKernel, {"bandwidth": 0.0}, r"bandwidth must be a positive, finite number; got 0\.0\."),
+        (IMQKernel, {"factor": float("inf")}, r"factor must be a positive, finite number; got inf\."),
+        (PathKL, {"num_particles": 0}, r"num_particles must be at least 1; got 0\."),
+        (PathKL, {"critic_warmup": -1}, r"critic_warmup must be at least 0; got -1\."),
+        (PathKL, {"clip": 0}, r"clip must be a positive, finite number; got 0\.0\."),
+    ],
+)
+def test_settings_of_the_other_objectives(objective, arguments, message):
+    with pytest.raises((TypeError, ValueError), match=message) as caught:
+        objective(**arguments)
+    assert "\n" not in str(caught.value)
 
 
 def test_data_that_are_lists():

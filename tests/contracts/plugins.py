@@ -65,6 +65,12 @@ OBJECTIVES = {
     ),
 }
 
+#: Annealing around the others, held to one test alone, in tests/objectives/test_annealed.py.
+ANNEALED_OBJECTIVES = {
+    f"Annealed-{name}": lambda name=name: objectives.Annealed(OBJECTIVES[name]())
+    for name in ("PathKL", "SurrogateELBO", "UnbiasedELBO", "KernelStein")
+}
+
 #: Objectives that a file cannot hold, since they carry a user's own Optax transform.
 CUSTOM_OBJECTIVES = {
     "ScoreMatching-optax": lambda: objectives.ScoreMatching(

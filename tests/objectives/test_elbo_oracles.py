@@ -1,5 +1,7 @@
 """SIVI and UIVI on the linear-Gaussian family, whose ELBO and posterior of z are known in closed form."""
 
+import itertools
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -14,14 +16,17 @@ from oracles import (
     exact_mixing_noise,
     expected_log_prob,
     fisher_divergence,
+    flat,
     gaussian_target,
     gradient_of,
     largest_z,
     linear_gaussian_family,
+    linear_gaussian_model,
     log_q,
     mixing_posterior,
     monte_carlo,
     network_family,
+    paired_z,
     quadrature_family,
 )
 from sivi.objectives import SurrogateELBO, UnbiasedELBO
@@ -59,6 +64,79 @@ def test_surrogate_bound_lies_under_the_elbo_and_rises_to_it():
     assert (mean[:-1] - mean[1:] > limit * np.hypot(error[:-1], error[1:])).all(), mean
     # Jensen: the gap falls as 1/L.
     np.testing.assert_allclose(mean[4] / mean[3], 0.1, rtol=0.3)
+
+
+def test_surrogate_bound_and_gradient_with_sigma_of_z_go_to_those_of_the_elbo():
+    """ELBO less bound, with log q by quadrature on the bound's own draws: positive, and falling as c/L."""
+    family, target = quadrature_family("implicit"), sivi.targets.Multimodal()
+    objective = SurrogateELBO(num_aux=1000, block_size=100)
+
+    def gap(family, noise, aux_key, num_aux):
+        x = jax.vmap(lambda *one: family.joint(*one).x)(*noise)
+        exact = jax.vmap(lambda x: target.log_prob(x) - log_q(family, x))(x)
+        return jnp.mean(exact - objective.bounds(family, target, None, noise, aux_key, num_aux))
+
+    @jax.jit
+    def gaps(key, num_aux):
+        def estimate(key):
+            noise_key, aux_key = jax.random.split(key)
+            noise = family.sample_noise(noise_key, (20,))
+            value, grads = eqx.filter_value_and_grad(gap)(family, noise, aux_key, num_aux)
+            return value, flat(grads)
+
+        each = jax.lax.map(estimate, jax.random.split(key, 500), batch_size=100)
+        return [Accumulated(array.mean(0), array.std(0) / np.sqrt(500)) for array in each]
+
+    results = [gaps(jax.random.key(num_aux), num_aux) for num_aux in (0, 1, 10, 100, 1000)]
+    values, grads = zip(*results, strict=True)
+    mean, error = (np.array([float(getattr(v, part)) for v in values]) for part in ("mean", "error"))
+    limit = bonferroni(7)
+    assert (mean[:4] > limit * error[:4]).all(), mean
+    assert (mean[:3] - mean[1:4] > limit * np.hypot(error[:3], error[1:4])).all(), mean
+    # The gradient of the gap is what the two gradients differ by. It is plain at L = 10, and a hundredth of that at
+    # L = 1000; or up to twice as much, since higher orders lessen it at L = 10. The length of the noise is at most
+    # that of its standard errors times a normal's quantile, were all entries one and the same.
+    size = lambda array: float(jnp.linalg.norm(array))  # noqa: E731
+    assert float(jnp.abs(paired_z(grads[2])).max()) > 10.0
+    assert size(grads[4].mean) < 2 * 10 / 1000 * size(grads[2].mean) + bonferroni(1) * size(grads[4].error)
+
+
+@pytest.mark.parametrize(("num_data", "batch_size"), [(4, 2), (5, 4)])
+def test_minibatch_bounds_and_gradient_are_unbiased(num_data, batch_size):
+    """Over all minibatches without replacement; with auxiliary draws held fixed the bound is linear in log p."""
+    target, family = linear_gaussian_model(num_data), linear_gaussian_family()
+    objective, key = SurrogateELBO(num_aux=7), jax.random.key(1)
+    noise = family.sample_noise(jax.random.key(2), (6,))
+
+    def bound(family, batch):
+        bounds = objective.bounds(family, target, batch, noise, key, 7)
+        return jnp.mean(bounds), bounds
+
+    assert_unbiased_over_minibatches(eqx.filter_grad(bound, has_aux=True), family, num_data, batch_size)
+
+
+def assert_unbiased_over_minibatches(function, family, num_data, batch_size):
+    """`function(family, batch)` averages, over all ordered minibatches, to that of all data, and is not constant."""
+    function = eqx.filter_jit(function)
+    whole = flat(function(family, None))
+    each = jnp.stack(
+        [flat(function(family, jnp.array(b))) for b in itertools.permutations(range(num_data), batch_size)]
+    )
+    np.testing.assert_allclose(each.mean(0), whole, rtol=1e-9, atol=1e-9)
+    assert float(each.std(0).max()) > 0.1
+
+
+@pytest.mark.parametrize(("num_data", "batch_size"), [(4, 2), (5, 4), (5, 3)])
+def test_minibatch_gradient_and_recorded_loss_of_the_unbiased_elbo_are_unbiased(num_data, batch_size):
+    """The loss is a product of two scores of the target, and unbiased all the same."""
+    target, family = linear_gaussian_model(num_data), linear_gaussian_family()
+    noise = family.sample_noise(jax.random.key(2), (6,))
+    score = jax.random.normal(jax.random.key(3), (6, 3))
+
+    def loss(family, batch):
+        return surrogate(family, target, batch, noise, score)
+
+    assert_unbiased_over_minibatches(eqx.filter_grad(loss, has_aux=True), family, num_data, batch_size)
 
 
 def test_surrogate_without_auxiliary_draws_is_the_conditional_bound():
@@ -220,6 +298,40 @@ def test_inner_chain_averages_the_score_of_q_when_sigma_depends_on_z(mixing):
     )
     error = scores.std(0) / jnp.sqrt(num)
     assert float(jnp.abs((scores.mean(0) - truth) / error).max()) < bonferroni(2)
+
+
+def test_unbiased_gradient_with_sigma_of_z_is_that_of_the_elbo_by_quadrature():
+    """A long inner chain, against autodiff of log p − log q, draw for draw.
+
+    The two differ by the score of q in the parameters and by the chain's noise; both have mean zero.
+    """
+    family, target = quadrature_family("implicit"), sivi.targets.Multimodal()
+    noise = family.sample_noise(jax.random.key(0), (16_000,))
+    x = jax.vmap(lambda *one: family.joint(*one).x)(*noise)
+
+    def averages(objective):
+        log_step_size = jnp.log(jnp.asarray(objective.step_size))
+        return eqx.filter_jit(objective.average_score)(jax.random.key(1), family, x, noise[0], log_step_size)[0]
+
+    long = averages(UnbiasedELBO(num_iterations=40, burn_in=30, num_leapfrog=5, step_size=0.3))
+    short = averages(UnbiasedELBO(num_iterations=1, burn_in=0, num_leapfrog=1, step_size=0.1))
+
+    def differences(mixing_noise, eps, *scores):
+        one = (mixing_noise[None], eps[None])
+
+        def minus_elbo(family):
+            x = family.joint(mixing_noise, eps).x
+            return log_q(family, x) - target.log_prob(x)
+
+        exact = flat(eqx.filter_grad(minus_elbo)(family))
+        gradient = eqx.filter_grad(lambda f, score: surrogate(f, target, None, one, score[None])[0])
+        return [exact - flat(gradient(family, score)) for score in scores]
+
+    result = monte_carlo(differences, (*noise, long, short), block=1000)
+    of_long, of_short = (jnp.abs(paired_z(Accumulated(*each))) for each in zip(result.mean, result.error, strict=True))
+    assert float(of_long.max()) < bonferroni(of_long.size)
+    # The same comparison sees a chain that has not forgotten its start.
+    assert float(of_short.max()) > 20.0
 
 
 def test_step_size_is_adapted_and_carried():

@@ -11,14 +11,18 @@ import pytest
 import sivi
 from oracles import (
     bonferroni,
+    flat,
     gaussian_target,
     gradient_of,
     kernel_stein,
     largest_z,
     linear_gaussian_family,
     linear_gaussian_model,
+    log_q,
     monte_carlo,
     network_family,
+    paired_z,
+    quadrature_family,
 )
 from sivi.objectives import GaussianKernel, IMQKernel, KernelStein, RieszKernel
 
@@ -51,6 +55,35 @@ def test_u_statistic_is_unbiased_for_the_closed_form_in_value_and_gradient():
     count = sum(leaf.size for leaf in jax.tree.leaves(truth))
     scores = largest_z(result, truth)
     assert max(scores.values()) < bonferroni(count), scores
+
+
+def test_u_statistic_with_sigma_of_z_is_that_of_the_score_of_q_by_quadrature():
+    """Value and gradient against those with ∇log q(x) in place of ∇_x log q(x|z), on the same draws.
+
+    Given x the second averages to the first, so the difference has mean zero whatever the parameters.
+    """
+    family, target = quadrature_family("implicit"), sivi.targets.Multimodal()
+    kernel = GaussianKernel(BANDWIDTH)
+    objective = KernelStein(kernel=kernel)
+    noise = family.sample_noise(jax.random.key(5), (4000, 6))
+
+    def exact(family, noise):
+        x = jax.vmap(lambda *one: family.joint(*one).x)(*noise)
+        delta = jax.vmap(lambda x: target.score(x) - jax.grad(log_q, argnums=1)(family, x))(x)
+        terms = kernel.gram(x) * (delta @ delta.T)
+        return (jnp.sum(terms) - jnp.trace(terms)) / (len(x) * (len(x) - 1))
+
+    def difference(*noise):
+        def value(family):
+            return objective.discrepancy(family, target, None, noise) - exact(family, noise)
+
+        return flat(eqx.filter_value_and_grad(value)(family))
+
+    result = monte_carlo(difference, noise, block=500)
+    assert float(jnp.abs(paired_z(result)).max()) < bonferroni(result.mean.size)
+    # The discrepancy is no small number beside the error of the comparison.
+    some = tuple(array[:500].reshape(3000, -1) for array in noise)
+    assert float(exact(family, some)) > 20 * float(result.error[0])
 
 
 @pytest.mark.parametrize("kernel", KERNELS)

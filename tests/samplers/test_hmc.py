@@ -81,7 +81,29 @@ def test_acceptance_and_divergences_count_the_draws_alone():
     wild = hmc(gaussian_target(), num_warmup=30, num_draws=50, step_size=30.0, key=8, **QUIET)
     assert (wild.acceptance < 0.01).all()
     assert 150 < wild.divergences <= 200
+    assert wild.diverging.shape == (4, 50)
+    assert wild.divergences == wild.diverging.sum()
+    assert wild.max_depth_hits is None
     np.testing.assert_array_equal(wild.draws[:, 0], wild.draws[:, -1])
+
+
+def test_divergent_transitions_are_marked_where_they_happen():
+    """A wall of height 10⁶ at x = 0, on which no trajectory ends: those that enter it diverge, and the chain stays."""
+
+    def log_density(x):
+        return -0.5 * jnp.sum((x - 1.0) ** 2) - jnp.where(x[0] < 0, 1e6, 0.0)
+
+    arguments = {"num_chains": 6, "step_size": 0.3, "num_leapfrog": 8, "init": np.ones((6, 1)), "key": 9, **QUIET}
+    run = hmc(log_density, dim=1, num_warmup=0, num_draws=200, **arguments)
+    assert run.diverging.dtype == bool
+    assert run.diverging.sum(1).min() > 0
+    assert run.divergences < 600
+    before = np.concatenate([np.ones((6, 1, 1)), run.draws[:, :-1]], axis=1)
+    assert (run.draws == before)[run.diverging].all()
+    assert (run.draws != before)[~run.diverging].mean() > 0.9
+    # The mask follows the draws: more warm-up moves both, and chunks change neither.
+    later = hmc(log_density, dim=1, num_warmup=50, num_draws=150, chunk_size=7, **arguments)
+    np.testing.assert_array_equal(later.diverging, run.diverging[:, 50:])
 
 
 def test_windows_of_the_warmup():

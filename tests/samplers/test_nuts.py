@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from sivi.samplers import nuts
-from sivi.targets import Banana
+from sivi.targets import Banana, IsotropicGaussian
 
 pytest.importorskip("blackjax")
 QUIET = {"progress": False}
@@ -28,7 +28,20 @@ def test_diagnostics_tell_of_trouble_and_chunks_do_not_matter(x64):
     assert run.divergences > 0
     again = nuts(log_density, like=like, key=2, chunk_size=47, **arguments, **QUIET)
     np.testing.assert_array_equal(run.draws, again.draws)
-    assert run.divergences == again.divergences
+    np.testing.assert_array_equal(run.diverging, again.diverging)
+    assert run.diverging.shape == (8, 150)
+    assert run.divergences == run.diverging.sum()
+    assert run.max_depth_hits == again.max_depth_hits == 0
+
+
+def test_trajectories_that_are_cut_short_are_counted():
+    """Two states cannot span a Gaussian at the step sizes tuned for it; in the test above 2^10 always turned back."""
+    run = nuts(
+        IsotropicGaussian(5), num_chains=3, num_draws=40, num_warmup=60, target_acceptance=0.95, max_doublings=1,
+        key=3, **QUIET,
+    )  # fmt: skip
+    assert 0.9 * 120 < run.max_depth_hits <= 120
+    assert run.divergences == 0
 
 
 def test_without_blackjax(monkeypatch):

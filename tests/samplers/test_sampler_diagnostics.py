@@ -1,9 +1,12 @@
+from dataclasses import replace
+
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy import special, stats
 
-from sivi.samplers import SamplerRun, effective_sample_size, split_rhat
+from sivi.samplers import SamplerRun, effective_sample_size, sgld, split_rhat
 from sivi.samplers.diagnostics import scale_sample_size
 from sivi.targets import Layout
 
@@ -93,7 +96,8 @@ def as_run(draws):
 def test_thinned_leaves_nearly_independent_draws_evenly_spaced():
     # The second coordinate alternates: it needs thinning for its scale, not for itself.
     chains = np.concatenate([ar1(0.3, (20, 8000, 1)), ar1(-0.8, (20, 8000, 1), seed=1)], axis=2)
-    run = as_run(chains)
+    diverging = np.random.default_rng(2).random((20, 8000)) < 0.1
+    run = replace(as_run(chains), diverging=diverging, max_depth_hits=3)
     thinned = run.thinned(0.9)
     left = thinned.draws.shape[1]
     num = 20 * left
@@ -102,6 +106,9 @@ def test_thinned_leaves_nearly_independent_draws_evenly_spaced():
     k = next(k for k in range(1, 20) if -(-8000 // k) == left)
     assert 5 <= k <= 12  # 0.64^k must be about 0.05 = (1 − 0.9) / (1 + 0.9): k = 6.6, and a little more for noise
     np.testing.assert_array_equal(thinned.draws, chains[:, (8000 - 1) % k :: k])
+    np.testing.assert_array_equal(thinned.diverging, diverging[:, (8000 - 1) % k :: k])
+    assert run.divergences == diverging.sum() > thinned.divergences == thinned.diverging.sum()
+    assert thinned.max_depth_hits == 3
     assert as_run(ar1(0.0, (20, 2000, 2))).thinned(0.9).draws.shape == (20, 2000, 2)
 
 
@@ -112,6 +119,20 @@ def test_thinned_says_when_it_cannot():
         as_run(np.zeros((4, 1, 1))).thinned()
     with pytest.raises(ValueError, match=r"share must be in \(0, 1\]; got 1\.5\."):
         as_run(np.zeros((4, 10, 1))).thinned(1.5)
+
+
+def test_equality_is_identity():
+    run, other = as_run(np.zeros((2, 4, 3))), as_run(np.zeros((2, 4, 3)))
+    assert run == run
+    assert run != other
+    assert len({run, other}) == 2
+
+
+def test_without_trajectories_nothing_diverges():
+    run = sgld(lambda x: -0.5 * jnp.sum(x**2), dim=1, num_particles=3, num_steps=2, step_size=0.1, progress=False)
+    assert run.diverging is None
+    assert run.max_depth_hits is None
+    assert run.divergences == 0
 
 
 def test_flat_and_named():

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from jaxtyping import Array
 
-from oracles import bonferroni, gaussian_target, linear_gaussian_model
+from oracles import LinearGaussianModel, bonferroni, gaussian_target, linear_gaussian_model
 from sivi._progress import ProgressBar
 from sivi.samplers import sgld
 from sivi.schedules import Cosine, StepDecay
@@ -94,7 +94,7 @@ class VisitCounter(Target):
         return jnp.zeros_like(x).at[rows].add(2.0 / self.h)
 
 
-def test_minibatches_are_shuffled_epochs_that_all_particles_share():
+def test_every_particle_reads_shuffled_epochs_in_its_own_batches():
     target = VisitCounter(jnp.arange(12.0), 1e-8)
     init = np.zeros((5, 12))
     run = sgld(
@@ -110,11 +110,85 @@ def test_minibatches_are_shuffled_epochs_that_all_particles_share():
     )
     visits = np.rint(run.draws)
     np.testing.assert_allclose(run.draws, visits, atol=0.01)
-    assert (visits == visits[:1]).all()
-    per_step = np.diff(visits[0], axis=0, prepend=0)
-    assert (per_step.sum(1) == 4).all()
-    np.testing.assert_array_equal(visits[0][[2, 5, 8]], [[1] * 12, [2] * 12, [3] * 12])
-    assert (per_step[:3] != per_step[3:6]).any()
+    per_step = np.diff(visits, axis=1, prepend=0)
+    assert (per_step.sum(2) == 4).all()
+    for epoch in (1, 2, 3):
+        assert (visits[:, 3 * epoch - 1] == epoch).all()
+    assert (per_step[:, :3] != per_step[:, 3:6]).any(axis=(1, 2)).all()
+    assert all((per_step[:, step] != per_step[:1, step]).any() for step in range(9))
+
+
+def test_rows_left_over_in_an_epoch_differ_between_particles():
+    """11 rows in batches of 4: each particle sees 8 rows of every epoch once, and every row is seen by some."""
+    target = VisitCounter(jnp.arange(11.0), 1e-8)
+    run = sgld(
+        target, num_particles=200, num_steps=4, step_size=1e-8, batch_size=4, init=np.zeros((200, 11)), num_draws=4,
+        **QUIET,
+    )  # fmt: skip
+    visits = np.rint(run.draws)
+    first, second = visits[:, 1], visits[:, 3] - visits[:, 1]
+    for epoch in (first, second):
+        assert set(np.unique(epoch)) == {0.0, 1.0}
+        assert (epoch.sum(1) == 8).all()
+        assert (epoch.sum(0) > 100).all()
+
+
+def location_model(num_data):
+    """Scattered data with one unknown mean: every datum has the same precision, so all laws are closed forms."""
+    y = np.random.default_rng(5).normal(0.7, 3.0, size=num_data)
+    return LinearGaussianModel((jnp.ones((num_data, 1)), jnp.asarray(y)))
+
+
+@pytest.mark.parametrize(
+    ("num_data", "batch_size", "thin"),
+    [(200, 2, 100), (201, 2, 100), (10, 7, 30)],
+    ids=["many batches", "a row left over", "one batch per epoch"],
+)
+def test_law_of_the_ensemble_with_minibatches(x64, num_data, batch_size, thin):
+    """At any time the particles scatter around the posterior's mean, with variance (1 + hV/4) / (λ(1 − hλ/4)).
+
+    In an epoch of B batches two of them have covariance −V/(B − 1). With a = 1 − hλ/2 that takes the share
+    2a / ((1 − a)(B − 1)) from V at the end of an epoch, up to terms of the order of a^B. (With a row left over, the
+    covariance is −V batch_size/(num_data − batch_size).) The draws are taken at the ends of epochs.
+    """
+    model, num_particles, num_draws = location_model(num_data), 500, 150
+    mean, covariance = model.posterior()
+    precision = 1 / covariance[0, 0]
+    h = 0.5 / precision
+    run = sgld(
+        model, num_particles=num_particles, num_steps=thin * num_draws, step_size=h, batch_size=batch_size,
+        num_draws=num_draws, thin=thin, init=np.full((num_particles, 1), mean[0]), key=7, chunk_size=10**6, **QUIET,
+    )  # fmt: skip
+    score_variance = num_data**2 / batch_size * (1 - batch_size / num_data) * np.var(model.data[1], ddof=1) / 0.5**4
+    a = 1 - 0.5 * h * precision
+    share = 2 * a / (1 - a) * batch_size / (num_data - batch_size) if num_data >= 2 * batch_size else 0.0
+    variance = (1 + 0.25 * h * score_variance * (1 - share)) / (precision * (1 - 0.25 * h * precision))
+    ensembles = run.draws[:, :, 0]
+    # Every epoch has a permutation of its own, and its noise is forgotten at the end of the next: 150 repetitions.
+    variances = ensembles.var(axis=0, ddof=1)
+    error = variances.std(ddof=1) / np.sqrt(num_draws)
+    assert abs(variances.mean() - variance) / error < bonferroni(1)
+    # Sharp enough to tell the noise of the batches: without it, as among particles that share them, it is far off.
+    assert (variances.mean() - covariance[0, 0] / (1 - 0.25 * h * precision)) / error > 15
+    # The means of all ensembles scatter as those of independent particles do: none is shifted as a whole.
+    scores = (ensembles.mean(axis=0) - mean[0]) / np.sqrt(variances / num_particles)
+    assert np.abs(scores).max() < bonferroni(num_draws)
+    assert abs(np.mean(scores**2) - 1) / np.sqrt(2 / num_draws) < bonferroni(1)
+
+
+def test_blocks_of_particles_do_not_matter(x64, monkeypatch):
+    class Again(LinearGaussianModel):
+        """Another class, so that it is compiled anew."""
+
+    model = linear_gaussian_model()
+    arguments = {"num_particles": 7, "num_steps": 9, "step_size": 1e-3, "batch_size": 6, "key": 4, **QUIET}
+    at_once = sgld(model, **arguments).draws
+    # A row is three features and a response: 24 numbers per particle, hence blocks of 3, 3 and 1.
+    monkeypatch.setattr(sys.modules["sivi.samplers.starts"], "MAX_GATHERED", 3 * 24 + 5)
+    calls, real = [], jax.lax.map
+    monkeypatch.setattr(jax.lax, "map", lambda *a, **k: calls.append(k) or real(*a, **k))
+    np.testing.assert_allclose(sgld(Again(model.data), **arguments).draws, at_once, rtol=1e-12)
+    assert calls == [{"batch_size": 3}] * len(calls) != []
 
 
 def test_minibatch_noise_has_mean_zero():
@@ -126,7 +200,7 @@ def test_minibatch_noise_has_mean_zero():
         model, num_particles=20, num_steps=30_000, step_size=h, batch_size=6, num_draws=500, thin=50,
         init=np.tile(mean, (20, 1)), chunk_size=20_000, key=3, **QUIET,
     )  # fmt: skip
-    # All particles see the same batches: only their mean over time, in blocks, has independent parts.
+    # The particles share the shuffled order of an epoch: their mean over time, in blocks, has independent parts.
     blocks = run.draws.astype(float).mean(0).reshape(25, 20, 3).mean(1)
     scores = np.abs(blocks.mean(0) - mean) / (blocks.std(0, ddof=1) / 5)
     assert scores.max() < 5.6  # Student's t with 24 degrees of freedom, three of them, 1e-5 each

@@ -64,8 +64,8 @@ def plot_bands(ax: "Axes", bands: "dict[str, np.ndarray]", ylabel: str) -> None:
     for (label, (steps, mean, low, high)), (colour, line) in zip(bands.items(), styles, strict=True):
         ax.fill_between(steps, low, high, color=colour, alpha=0.2, linewidth=0)
         ax.plot(steps, mean, color=colour, linestyle=line, linewidth=1.4, label=label)
-    # Signed values that span decades: linear near zero, logarithmic beyond, with a tick where the two meet.
-    typical = max(float(np.median([np.abs(values[1]) for values in bands.values()])), 1e-6)
-    ax.set_yscale("symlog", linthresh=10.0 ** np.floor(np.log10(typical)))
+    # Signed values that span decades: linear within the noise around zero, logarithmic beyond.
+    noise = max(float(np.median([np.abs(values[2:]).max(axis=0) for values in bands.values()])), 1e-6)
+    ax.set_yscale("symlog", linthresh=10.0 ** np.ceil(np.log10(noise)))
     ax.axhline(0.0, color="black", linewidth=0.5)
     ax.set(xlabel="update", ylabel=ylabel, xlim=(0, max(values[0, -1] for values in bands.values())))

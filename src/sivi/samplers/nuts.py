@@ -39,8 +39,8 @@ def nuts(
 
     NUTS is Hamiltonian Monte Carlo (see `hmc`) that doubles a trajectory until it turns back and draws a state of
     it. Each chain tunes its own step size and diagonal mass by BlackJAX's window adaptation, Stan's scheme.
-    Before believing a run, look at `rhat` (at most 1.01), `ess`, `divergences` and `max_depth_hits`. Chains that never leave
-    their modes agree neither with each other nor with the target; only the first can be seen in R-hat.
+    Before believing a run, look at `rhat` (at most 1.01), `ess`, `divergences` and `max_depth_hits`. Chains that never
+    leave their modes agree neither with each other nor with the target; only the first can be seen in R-hat.
 
     Args:
         target: A `sivi.targets.Target`, or any JAX function x → log p(x), up to a constant.

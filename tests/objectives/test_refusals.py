@@ -1,0 +1,103 @@
+"""What an objective cannot handle it refuses before anything compiles, with a sentence; under Annealed too."""
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import sivi
+from contracts.plugins import ANNEALED_OBJECTIVES, OBJECTIVES, small_family
+from sivi.families.base import Family, Mixing
+from sivi.objectives import Annealed, KernelStein, SurrogateELBO, UnbiasedELBO
+from sivi.targets import Banana, ScoreFunction
+
+pytestmark = pytest.mark.usefixtures("as_a_user")
+
+#: The objective itself, and the objective within Annealed.
+AROUND = {"plain": lambda objective: objective, "annealed": Annealed}
+
+
+def fit(objective, family=None, target=None):
+    family = small_family() if family is None else family
+    target = Banana() if target is None else target
+    return sivi.fit(target, family=family, objective=objective, num_steps=2, progress=False)
+
+
+def on_the_host(x):
+    """2x, by a function that JAX cannot differentiate."""
+    shape = jax.ShapeDtypeStruct(x.shape, x.dtype)
+    return jax.pure_callback(lambda v: 2.0 * np.asarray(v), shape, x, vmap_method="broadcast_all")
+
+
+class PointCloud(Family):
+    """A family, but not of two layers."""
+
+    points: jax.Array
+    dim: int = eqx.field(static=True, default=2)
+
+    def sample(self, key):
+        return jax.random.choice(key, self.points)
+
+    def log_prob(self, key, x, num_aux):  # noqa: ARG002
+        return jnp.zeros(()), jnp.zeros(())
+
+
+class NoiseWithoutDensity(Mixing):
+    dim: int = eqx.field(static=True, default=3)
+
+    def sample_noise(self, key, shape=()):
+        return jax.random.normal(key, (*shape, 3))
+
+    def noise_log_prob(self, noise):  # noqa: ARG002
+        raise NotImplementedError("an implicit noise")
+
+    def transform(self, noise):
+        return noise
+
+
+class TransformWithoutDerivative(NoiseWithoutDensity):
+    def noise_log_prob(self, noise):
+        return -0.5 * jnp.sum(noise**2)
+
+    def transform(self, noise):
+        return on_the_host(noise)
+
+
+@pytest.mark.parametrize("name", OBJECTIVES | ANNEALED_OBJECTIVES)
+def test_every_objective_refuses_a_family_without_two_layers(name):
+    objective = (OBJECTIVES | ANNEALED_OBJECTIVES)[name]()
+    inner = getattr(objective, "objective", objective)
+    sentence = rf"^{type(inner).__name__} needs a SemiImplicit family, .* got PointCloud\.$"
+    with pytest.raises(TypeError, match=sentence):
+        fit(objective, PointCloud(jnp.ones((5, 2))))
+
+
+@pytest.mark.parametrize("around", AROUND)
+def test_surrogate_elbo_refuses_a_target_that_knows_only_its_score(around):
+    objective = AROUND[around](SurrogateELBO(num_particles=4, num_aux=2))
+    with pytest.raises(
+        sivi.MissingLogProb, match=r"^SurrogateELBO needs the target's log density, and .*ScoreFunction"
+    ):
+        fit(objective, target=ScoreFunction(lambda x: -x, dim=2))
+
+
+@pytest.mark.parametrize("around", AROUND)
+@pytest.mark.parametrize("mixing", [NoiseWithoutDensity, TransformWithoutDerivative])
+def test_unbiased_elbo_refuses_a_mixing_layer_that_its_inner_chain_cannot_follow(mixing, around):
+    family = sivi.SemiImplicit(mixing(), small_family().conditional)
+    objective = AROUND[around](UnbiasedELBO(num_particles=4))
+    with pytest.raises(TypeError, match=rf"^UnbiasedELBO needs .*mixing layer.*{mixing.__name__}"):
+        fit(objective, family)
+
+
+def test_surrogate_elbo_takes_noise_without_a_density():
+    family = sivi.SemiImplicit(NoiseWithoutDensity(), small_family().conditional)
+    assert fit(SurrogateELBO(num_particles=4, num_aux=2), family).step == 2
+
+
+@pytest.mark.parametrize("around", AROUND)
+def test_kernel_stein_refuses_a_score_without_a_derivative(around):
+    objective = AROUND[around](KernelStein(num_particles=4))
+    with pytest.raises(TypeError, match=r"^KernelStein differentiates the target's score, and this target's has no"):
+        fit(objective, target=ScoreFunction(on_the_host, dim=2))
