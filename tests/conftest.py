@@ -3,6 +3,13 @@ import jaxtyping
 import pytest
 
 
+@pytest.fixture(autouse=True, scope="module")
+def few_programs_in_memory():
+    """Forgets compiled programs after every file: each holds memory maps, and a process may have only so many."""
+    yield
+    jax.clear_caches()
+
+
 @pytest.fixture(params=[False, True], ids=["x32", "x64"])
 def precision(request):
     """Runs a test once in float32 and once in float64."""

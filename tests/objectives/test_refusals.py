@@ -39,7 +39,7 @@ class PointCloud(Family):
     def sample(self, key):
         return jax.random.choice(key, self.points)
 
-    def log_prob(self, key, x, num_aux):  # noqa: ARG002
+    def log_prob(self, key, x, num_aux):
         return jnp.zeros(()), jnp.zeros(())
 
 
@@ -49,7 +49,7 @@ class NoiseWithoutDensity(Mixing):
     def sample_noise(self, key, shape=()):
         return jax.random.normal(key, (*shape, 3))
 
-    def noise_log_prob(self, noise):  # noqa: ARG002
+    def noise_log_prob(self, noise):
         raise NotImplementedError("an implicit noise")
 
     def transform(self, noise):
@@ -76,9 +76,8 @@ def test_every_objective_refuses_a_family_without_two_layers(name):
 @pytest.mark.parametrize("around", AROUND)
 def test_surrogate_elbo_refuses_a_target_that_knows_only_its_score(around):
     objective = AROUND[around](SurrogateELBO(num_particles=4, num_aux=2))
-    with pytest.raises(
-        sivi.MissingLogProb, match=r"^SurrogateELBO needs the target's log density, and .*ScoreFunction"
-    ):
+    sentence = r"^SurrogateELBO needs the target's log density, and ScoreFunction knows only its score; .*\.$"
+    with pytest.raises(sivi.MissingLogProb, match=sentence):
         fit(objective, target=ScoreFunction(lambda x: -x, dim=2))
 
 
@@ -87,7 +86,8 @@ def test_surrogate_elbo_refuses_a_target_that_knows_only_its_score(around):
 def test_unbiased_elbo_refuses_a_mixing_layer_that_its_inner_chain_cannot_follow(mixing, around):
     family = sivi.SemiImplicit(mixing(), small_family().conditional)
     objective = AROUND[around](UnbiasedELBO(num_particles=4))
-    with pytest.raises(TypeError, match=rf"^UnbiasedELBO needs .*mixing layer.*{mixing.__name__}"):
+    sentence = rf"^UnbiasedELBO needs the density of the mixing .* and its gradient, and {mixing.__name__} .*has none"
+    with pytest.raises(TypeError, match=sentence):
         fit(objective, family)
 
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 
 def number(value: float, digits: int = 4) -> str:
-    """Fixed digits, with a real minus sign."""
-    return f"{value:.{digits}f}".replace("-", "−")
+    """Fixed digits, with a real minus sign, and none at zero."""
+    return f"{value:z.{digits}f}".replace("-", "−")
 
 
 def mean_sd(mean: float, sd: float | None, digits: int = 4) -> str:

@@ -17,7 +17,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from .. import optimizers
 from .._errors import check_acceptance, check_count, check_positive
-from .._types import Metrics, Scalar, default_float
+from .._types import Metrics, Scalar, default_float, describe
 from ..families import Family, SemiImplicit
 from ..optimizers import Adam, OptimizerLike, check_optimizer
 from ..samplers.transition import hmc_transition, start_chain
@@ -91,8 +91,8 @@ class UnbiasedELBO(Objective):
             raise ValueError(f"burn_in must be below num_iterations, {num_iterations}; got {burn_in}.")
         self.step_size = check_positive("step_size", step_size)
         self.target_acceptance = check_acceptance(target_acceptance)
-        if not 0 <= jitter < 1:
-            raise ValueError(f"jitter must be at least 0 and below 1; got {jitter}.")
+        if isinstance(jitter, bool) or not isinstance(jitter, (int, float)) or not 0 <= jitter < 1:
+            raise ValueError(f"jitter must be a number, at least 0 and below 1; got {describe(jitter)}.")
         self.jitter = float(jitter)
         self.optimizer = Adam(Cosine(1e-3), b2=0.99) if optimizer is None else optimizer
         check_optimizer("optimizer", self.optimizer)
