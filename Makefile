@@ -19,7 +19,7 @@ $(VENV)/.test: $(VENV)/.plot
 	touch $@
 
 $(VENV)/.lint: $(VENV)/.plot
-	$(BIN)/pip install --quiet --disable-pip-version-check ruff==0.17.4 basedpyright==1.40.2
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[all]' ruff==0.17.4 basedpyright==1.40.2
 	touch $@
 
 $(VENV)/.docs: $(VENV)/.plot
