@@ -142,6 +142,7 @@ def main() -> None:
         num_draws = 50_000 if args.quick else 400_000
         chains = {
             "default": chain_bias(UnbiasedELBO(), num_draws),
+            "without jitter": chain_bias(UnbiasedELBO(jitter=0.0), num_draws),
             "four times as long": chain_bias(UnbiasedELBO(num_iterations=40, burn_in=35), num_draws),
         }
     write(

@@ -22,7 +22,32 @@ class Kernel(eqx.Module):
         """k(x_i, x_j) for all pairs, differentiable in x; a bandwidth chosen from x is differentiated too."""
 
 
-class GaussianKernel(Kernel):
+class RadialKernel(Kernel):
+    """A kernel of ‖x − y‖² / h² alone; a subclass says which function of it.
+
+    Args:
+        bandwidth: h; when left out, `factor` times the median distance between two of the first 100 particles,
+            with its gradient.
+        factor: See `bandwidth`.
+    """
+
+    bandwidth: float | None = eqx.field(static=True)
+    factor: float = eqx.field(static=True)
+
+    def __init__(self, bandwidth: float | None = None, factor: float = DEFAULT_FACTOR):
+        self.bandwidth = None if bandwidth is None else check_positive("bandwidth", bandwidth)
+        self.factor = check_positive("factor", factor)
+
+    @abc.abstractmethod
+    def profile(self, ratio: Float[Array, "n n"]) -> Float[Array, "n n"]:
+        """The kernel as a function of ‖x − y‖² / h²."""
+
+    def gram(self, x: Float[Array, "n dim"]) -> Float[Array, "n n"]:
+        squares = _squared_distances(x)
+        return self.profile(squares / _squared_bandwidth(squares, self.bandwidth, self.factor))
+
+
+class GaussianKernel(RadialKernel):
     """k(x, y) = exp(−‖x − y‖² / (2h²)).
 
     Args:
@@ -31,19 +56,11 @@ class GaussianKernel(Kernel):
         factor: See `bandwidth`.
     """
 
-    bandwidth: float | None = eqx.field(static=True)
-    factor: float = eqx.field(static=True)
-
-    def __init__(self, bandwidth: float | None = None, factor: float = DEFAULT_FACTOR):
-        self.bandwidth = None if bandwidth is None else check_positive("bandwidth", bandwidth)
-        self.factor = check_positive("factor", factor)
-
-    def gram(self, x: Float[Array, "n dim"]) -> Float[Array, "n n"]:
-        squares = _squared_distances(x)
-        return jnp.exp(-0.5 * squares / _squared_bandwidth(squares, self.bandwidth, self.factor))
+    def profile(self, ratio: Float[Array, "n n"]) -> Float[Array, "n n"]:
+        return jnp.exp(-0.5 * ratio)
 
 
-class IMQKernel(Kernel):
+class IMQKernel(RadialKernel):
     """The inverse multiquadric k(x, y) = (1 + ‖x − y‖² / h²)^(−1/2), with heavier tails than the Gaussian.
 
     Args:
@@ -52,16 +69,8 @@ class IMQKernel(Kernel):
         factor: See `bandwidth`.
     """
 
-    bandwidth: float | None = eqx.field(static=True)
-    factor: float = eqx.field(static=True)
-
-    def __init__(self, bandwidth: float | None = None, factor: float = DEFAULT_FACTOR):
-        self.bandwidth = None if bandwidth is None else check_positive("bandwidth", bandwidth)
-        self.factor = check_positive("factor", factor)
-
-    def gram(self, x: Float[Array, "n dim"]) -> Float[Array, "n n"]:
-        squares = _squared_distances(x)
-        return (1.0 + squares / _squared_bandwidth(squares, self.bandwidth, self.factor)) ** -0.5
+    def profile(self, ratio: Float[Array, "n n"]) -> Float[Array, "n n"]:
+        return (1.0 + ratio) ** -0.5
 
 
 class RieszKernel(Kernel):
