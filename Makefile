@@ -14,8 +14,12 @@ $(VENV)/.plot: pyproject.toml | $(BIN)/python
 	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[plot]'
 	touch $@
 
+$(VENV)/.demo: $(VENV)/.plot
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[plot,mcmc]'
+	touch $@
+
 $(VENV)/.test: $(VENV)/.plot
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[all]' 'pytest>=8' 'pytest-xdist>=3.6' 'beartype>=0.21'
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[all]' 'pytest>=8' 'pytest-xdist>=3.6' 'beartype>=0.21' 'hypothesis>=6' 'arviz-plots>=0.8'
 	touch $@
 
 $(VENV)/.lint: $(VENV)/.plot
@@ -30,7 +34,7 @@ $(VENV)/.bench: $(VENV)/.plot
 	$(BIN)/pip install --quiet --disable-pip-version-check torch==2.13.0
 	touch $@
 
-demo: $(VENV)/.plot  ## Fit two posteriors with known answers; figures in demo/
+demo: $(VENV)/.demo  ## Logistic regression on generated data, beside Markov chains; figures in demo/
 	$(BIN)/sivi demo --out demo
 
 test: $(VENV)/.test  ## All tests but the slow ones

@@ -1,14 +1,18 @@
 """Sphinx settings. Built with warnings as errors: `make docs`."""
 
 import re
+import sys
 from importlib.metadata import version as installed_version
+from pathlib import Path
 from typing import Any
+
+sys.path.insert(0, str(Path(__file__).parent / "_ext"))
 
 project = "sivi"
 author = "The sivi developers"
 release = version = installed_version("sivi")
 
-extensions = ["sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.mathjax", "myst_parser"]
+extensions = ["sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.mathjax", "myst_parser", "run_blocks"]
 exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = f"sivi {release}"
@@ -23,11 +27,15 @@ napoleon_attr_annotations = False
 
 
 def _as_rst(app: Any, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    """Docstrings write code in single backticks, and q(x|z) with bare bars, which reStructuredText would misread."""
+    """Docstrings write code in single backticks, and q(x|z) and (*shape, n) as they are, which would be misread."""
     for i, line in enumerate(lines):
         if not line.lstrip().startswith((">>>", "...")):
             pieces = re.split("`([^`]+)`", line)  # every second piece is code
-            lines[i] = "".join(f"``{p}``" if j % 2 else p.replace("|", r"\|") for j, p in enumerate(pieces))
+            lines[i] = "".join(f"``{p}``" if j % 2 else _escaped(p) for j, p in enumerate(pieces))
+
+
+def _escaped(text: str) -> str:
+    return re.sub(r"(?<=[(\s])\*(?=\w+[,)])", r"\\*", text.replace("|", r"\|"))
 
 
 def setup(app: Any) -> None:

@@ -10,17 +10,21 @@ import sivi
 ROOT = Path(__file__).parents[1]
 PAGES = [
     "README.md",
-    *(f"docs/{name}.md" for name in ("guide", "index", "method", "metrics", "samplers")),
+    *(f"docs/{name}.md" for name in ("guide", "index", "method", "metrics", "samplers", "tutorial", "which_method")),
     *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs" / "objectives").glob("*.md")),
 ]
+#: ```python blocks, and ```{run} blocks, which the build of the pages runs too, in full.
+BLOCK = re.compile(r"^```(?:python|\{run\})\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
 @pytest.mark.parametrize("page", PAGES)
-def test_python_blocks_run(page, tmp_path, monkeypatch):
+def test_python_blocks_run(page, tmp_path, monkeypatch, as_a_user):
     import matplotlib
 
     matplotlib.use("Agg")
-    blocks = re.findall(r"^```python\n(.*?)^```", (ROOT / page).read_text(), re.MULTILINE | re.DOTALL)
+    import matplotlib.pyplot as plt
+
+    blocks = BLOCK.findall((ROOT / page).read_text())
     fit = sivi.fit
 
     def short(*arguments, **settings):
@@ -33,7 +37,14 @@ def test_python_blocks_run(page, tmp_path, monkeypatch):
     namespace: dict[str, object] = {}
     for block in blocks:
         exec(compile(block, page, "exec"), namespace)
+    plt.close("all")
     assert blocks or page == "docs/index.md"
+
+
+def test_every_page_with_code_is_listed():
+    pages = [path for path in (ROOT / "docs").rglob("*.md") if "_build" not in path.parts]
+    with_code = {str(path.relative_to(ROOT)) for path in pages if BLOCK.search(path.read_text())}
+    assert with_code <= set(PAGES)
 
 
 def test_links_between_documents_lead_somewhere():

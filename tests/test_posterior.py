@@ -13,15 +13,17 @@ import sivi
 from contracts.plugins import small_family
 from oracles import LinearGaussian, linear_gaussian_family
 from sivi.objectives import MLPCritic, ScoreMatching
-from sivi.posterior import Posterior
+from sivi.posterior import Posterior, stack_repeats
 from sivi.targets import Banana
+from sivi.warmup import IdentityMap
 
 OBJECTIVE = ScoreMatching(num_particles=16, critic=MLPCritic((8,)))
 
 
 def posterior_of(family) -> Posterior:
     layout = sivi.targets.GaussianMixture([[0.0] * family.dim], [np.eye(family.dim)]).layout
-    return Posterior(family, layout, {}, 0, 1, jax.random.key(0), None, None, None)
+    families, affines = stack_repeats((family, IdentityMap(family.dim)), 1)
+    return Posterior(families, affines, layout, {}, 0, 1, jax.random.key(0), None, None, None)
 
 
 @pytest.fixture(scope="module")

@@ -2,11 +2,27 @@
 
 from importlib.metadata import PackageNotFoundError, version
 
-from . import defaults, families, metrics, objectives, optimizers, plots, samplers, schedules, targets
+from . import (
+    constraints,
+    datasets,
+    defaults,
+    families,
+    metrics,
+    objectives,
+    optimizers,
+    plots,
+    samplers,
+    schedules,
+    targets,
+    warmup,
+)
 from ._errors import CheckpointError, FitDiverged, FitFileError, MissingLogProb, SiviError
+from .constraints import correlation_cholesky, interval, ordered, positive, real, simplex
 from .families import DiagonalGaussian, ImplicitMixing, NormalMixing, SemiImplicit, StudentT
 from .fit import FitReport, fit
-from .posterior import Posterior, load
+from .fit_file import load
+from .posterior import Posterior
+from .stopping import Plateau
 
 try:
     __version__ = version("sivi")
@@ -22,19 +38,29 @@ __all__ = [
     "ImplicitMixing",
     "MissingLogProb",
     "NormalMixing",
+    "Plateau",
     "Posterior",
     "SemiImplicit",
     "SiviError",
     "StudentT",
+    "constraints",
+    "correlation_cholesky",
+    "datasets",
     "defaults",
     "families",
     "fit",
+    "interval",
     "load",
     "metrics",
     "objectives",
     "optimizers",
+    "ordered",
     "plots",
+    "positive",
+    "real",
     "samplers",
     "schedules",
+    "simplex",
     "targets",
+    "warmup",
 ]

@@ -13,32 +13,47 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
-from ._types import default_float, describe
+from ._errors import FitFileError
+from ._types import Scalar, default_float, describe
+from .constraints import Constraint
+from .constraints.base import from_json as constraint_from_json
+from .constraints.base import to_json as constraint_to_json
 
 
 class Variable(NamedTuple):
-    """One leaf of the structure: its dotted name, shape and dtype name."""
+    """One leaf of the structure: its dotted name, shape and dtype name, and what its values must be, if anything."""
 
     name: str
     shape: tuple[int, ...]
     dtype: str
+    constraint: Constraint | None = None
 
     @property
     def size(self) -> int:
-        return math.prod(self.shape)
+        """How many numbers of the vector it takes, which a constraint can make fewer than it has entries."""
+        return math.prod(self.shape) if self.constraint is None else self.constraint.size
+
+    def __str__(self) -> str:
+        rule = "" if self.constraint is None else f" ({self.constraint})"
+        return f"{self.name} {self.dtype}{list(self.shape)}{rule}"
 
 
 class Layout(eqx.Module):
     """How a vector of length `dim` is cut into named variables.
+
+    The vector is free: any numbers will do. A variable with a constraint is a smooth function of its part of it.
 
     Attributes:
         variables: The leaves in ravel order.
         treedef: The structure they are put back into.
 
     Example:
-        >>> layout = Layout.like({"mu": 0.0, "w": np.zeros((2, 2))})
+        >>> from sivi.constraints import positive
+        >>> layout = Layout.like({"mu": np.zeros((2, 2)), "tau": positive()})
         >>> layout.dim, layout.names
-        (5, ('mu', 'w'))
+        (5, ('mu', 'tau'))
+        >>> float(layout.named(jnp.zeros(5))["tau"])
+        1.0
     """
 
     variables: tuple[Variable, ...] = eqx.field(static=True)
@@ -52,14 +67,23 @@ class Layout(eqx.Module):
 
     @staticmethod
     def like(example: PyTree) -> "Layout":
-        """The layout of an example pytree of floating-point leaves."""
-        paths_and_leaves, treedef = jax.tree_util.tree_flatten_with_path(example)
+        """The layout of an example pytree, whose leaves are floating-point numbers, arrays of them and constraints.
+
+        A layout is an example of itself, in the types that JAX computes in now: without x64, float32 for float64.
+        """
+        if isinstance(example, Layout):
+            variables = (v._replace(dtype=str(jax.dtypes.canonicalize_dtype(v.dtype))) for v in example.variables)
+            return Layout(tuple(variables), example.treedef)
+        paths_and_leaves, treedef = jax.tree_util.tree_flatten_with_path(example, is_leaf=_is_constraint)
         if not paths_and_leaves:
             raise ValueError(f"like must have at least one leaf; got {describe(example)}.")
         variables = []
         for path, leaf in paths_and_leaves:
             name = jax.tree_util.keystr(path, simple=True, separator=".") or "x"
-            variables.append(Variable(name, *_shape_and_dtype(name, leaf)))
+            if isinstance(leaf, Constraint):
+                variables.append(Variable(name, leaf.shape, str(default_float()), leaf))
+            else:
+                variables.append(Variable(name, *_shape_and_dtype(name, leaf)))
         return Layout(tuple(variables), treedef)
 
     @property
@@ -71,59 +95,131 @@ class Layout(eqx.Module):
         return tuple(variable.name for variable in self.variables)
 
     @property
+    def is_constrained(self) -> bool:
+        """Whether some variable is more than a part of the vector."""
+        return any(variable.constraint is not None for variable in self.variables)
+
+    @property
     def is_vector(self) -> bool:
-        """Whether the structure is a single array of shape (dim,)."""
+        """Whether the structure is a single array of shape (dim,), the vector itself."""
         return (
             self.treedef == jax.tree.structure(0)
             and len(self.variables) == 1
             and self.variables[0].shape == (self.dim,)
+            and not self.is_constrained
         )
 
     def unravel(self, x: Float[Array, " dim"]) -> PyTree:
-        """The point x in the user's structure."""
-        return jax.tree.unflatten(self.treedef, self._split(x))
+        """The point x in the user's structure, constraints applied."""
+        return jax.tree.unflatten(self.treedef, self._values(x))
 
     def named(self, x: Float[Array, " dim"]) -> dict[str, Array]:
-        """The point x as a flat dict from dotted name to array."""
-        return dict(zip(self.names, self._split(x), strict=True))
+        """The point x as a flat dict from dotted name to array, constraints applied."""
+        return dict(zip(self.names, self._values(x), strict=True))
+
+    def elements(self, x: Float[Array, " dim"]) -> Float[Array, " entries"]:
+        """All entries of all variables at the point x, constraints applied, in the order of `element_names`."""
+        return jnp.concatenate([jnp.ravel(value).astype(x.dtype) for value in self._values(x)])
+
+    def element_names(self) -> list[str]:
+        """A name for every entry of every variable: `mu`, `w[0]`, `L[1,0]`."""
+        return [
+            f"{variable.name}[{','.join(map(str, index))}]" if variable.shape else variable.name
+            for variable in self.variables
+            for index in np.ndindex(*variable.shape)
+        ]
+
+    def log_det(self, x: Float[Array, " dim"]) -> Scalar:
+        """log |det ∂(variables)/∂x| at the point x: what turns a log density of the variables into one of x.
+
+        For a variable with more entries than free numbers, over the entries that its constraint names.
+        """
+        total = jnp.zeros((), x.dtype)
+        for variable, piece in zip(self.variables, self._pieces(x), strict=True):
+            if variable.constraint is not None:
+                total = total + variable.constraint.log_det(piece)
+        return total
 
     def ravel(self, tree: PyTree) -> Float[Array, " dim"]:
-        """The vector of a point given in the user's structure."""
-        leaves = self.treedef.flatten_up_to(tree)
-        for variable, leaf in zip(self.variables, leaves, strict=True):
-            if jnp.shape(leaf) != variable.shape:
-                raise ValueError(f"variable {variable.name!r} must have shape {variable.shape}; got {jnp.shape(leaf)}.")
-        return jnp.concatenate([jnp.ravel(jnp.asarray(leaf, default_float())) for leaf in leaves])
+        """The vector of a point given in the user's structure; values that JAX is not tracing are checked."""
+        self.check(tree)
+        pieces = []
+        for variable, leaf in zip(self.variables, self.treedef.flatten_up_to(tree), strict=True):
+            value = jnp.asarray(leaf, default_float())
+            pieces.append(jnp.ravel(value) if variable.constraint is None else variable.constraint.inverse(value))
+        return jnp.concatenate(pieces)
 
-    def _split(self, x: Float[Array, " dim"]) -> list[Array]:
-        pieces, start = [], 0
-        for variable in self.variables:
-            piece = x[start : start + variable.size].reshape(variable.shape)
-            pieces.append(piece.astype(jax.dtypes.canonicalize_dtype(variable.dtype)))
-            start += variable.size
-        return pieces
+    def check(self, tree: PyTree, num_axes: int = 0) -> None:
+        """Refuse a point, or a set of them, with a wrong shape or with values outside a variable's constraint.
+
+        Args:
+            tree: The point in the user's structure.
+            num_axes: How many axes each array has before those of its variable: 1 for a set of points.
+        """
+        for variable, leaf in zip(self.variables, self.treedef.flatten_up_to(tree), strict=True):
+            name, shape = f"variable {variable.name!r}", jnp.shape(leaf)
+            if variable.constraint is not None:
+                variable.constraint.check(leaf, name, num_axes)
+            elif shape[num_axes:] != variable.shape or len(shape) < num_axes:
+                leading = f" after the first {num_axes}" if num_axes else ""
+                raise ValueError(f"{name} must have shape {variable.shape}{leading}; got {shape}.")
+
+    def _pieces(self, x: Float[Array, " dim"]) -> list[Array]:
+        ends = np.cumsum([variable.size for variable in self.variables])
+        return [x[end - variable.size : end] for variable, end in zip(self.variables, ends, strict=True)]
+
+    def _values(self, x: Float[Array, " dim"]) -> list[Array]:
+        values = []
+        for variable, piece in zip(self.variables, self._pieces(x), strict=True):
+            constraint = variable.constraint
+            value = piece.reshape(variable.shape) if constraint is None else constraint.forward(piece)
+            values.append(value.astype(jax.dtypes.canonicalize_dtype(variable.dtype)))
+        return values
 
     def to_json(self) -> dict[str, Any]:
         """A JSON description; the structure is kept if it is made of dicts, lists and tuples."""
         positions = jax.tree.unflatten(self.treedef, list(range(len(self.variables))))
         return {
-            "variables": [[v.name, list(v.shape), v.dtype] for v in self.variables],
+            "variables": [_variable_to_json(variable) for variable in self.variables],
             "structure": _structure_to_json(positions),
         }
 
     @staticmethod
     def from_json(description: dict[str, Any]) -> "Layout":
         """The inverse of `to_json`; an unknown structure comes back as a dict by name."""
-        variables = tuple(Variable(n, tuple(s), d) for n, s, d in description["variables"])
+        variables = tuple(_variable_from_json(entry) for entry in description["variables"])
         structure = description["structure"]
         if structure is None:
-            treedef = jax.tree.structure(OrderedDict.fromkeys((name for name, _, _ in variables), 0))
+            treedef = jax.tree.structure(OrderedDict.fromkeys((v.name for v in variables), 0))
         else:
             treedef = jax.tree.structure(_structure_from_json(structure))
         return Layout(variables, treedef)
 
 
+def _is_constraint(node: object) -> bool:
+    return isinstance(node, Constraint)
+
+
+def _variable_to_json(variable: Variable) -> list[Any]:
+    entry = [variable.name, list(variable.shape), variable.dtype]
+    return entry if variable.constraint is None else [*entry, constraint_to_json(variable.constraint)]
+
+
+def _variable_from_json(entry: list[Any]) -> Variable:
+    """Three items, or four with a constraint."""
+    name, shape, dtype, *rest = entry
+    constraint = constraint_from_json(*rest) if rest else None
+    if constraint is not None and constraint.shape != tuple(shape):
+        raise FitFileError(f"the file's variable {name!r} has shape {tuple(shape)}, its constraint {constraint.shape}.")
+    return Variable(name, tuple(shape), dtype, constraint)
+
+
 def _shape_and_dtype(name: str, leaf: Any) -> tuple[tuple[int, ...], str]:
+    if callable(leaf):
+        raise TypeError(
+            "like: every unknown must be a number, an array or a constraint such as sivi.positive(), called; "
+            f"variable {name!r} is a function, {describe(leaf)}."
+        )
     dtype = np.dtype(getattr(leaf, "dtype", np.asarray(leaf).dtype))
     if not np.issubdtype(dtype, np.floating) or dtype.itemsize < 4:
         hint = " (write 0.0, not 0)" if np.issubdtype(dtype, np.integer) else ""

@@ -26,8 +26,9 @@ class ProgressBar:
             dynamic_ncols=True,
         )
 
-    def update(self, steps: int, metrics: dict[str, np.ndarray]) -> None:
+    def update(self, steps: int, metrics: dict[str, np.ndarray], num_steps: int | None = None) -> None:
         if not self._bar.disable:
+            self._bar.total = self._bar.total if num_steps is None else num_steps
             text = {name: f"{np.mean(values):.4g}" for name, values in metrics.items() if values.size}
             self._bar.set_postfix(text, refresh=False)
             self._bar.update(steps)

@@ -1,4 +1,4 @@
-"""What is looked at before a fit starts: the target where the family is, the batch size, the checkpoint's place."""
+"""Update zero of a fit: everything validated, the coordinates chosen, nothing trained yet."""
 
 import os
 from pathlib import Path
@@ -6,13 +6,111 @@ from pathlib import Path
 import equinox as eqx
 import jax
 import numpy as np
-from jaxtyping import PRNGKeyArray
+from jaxtyping import Array, Float, Key, PRNGKeyArray, PyTree
 
+from ._affine import AffineMap, IdentityMap, as_affine_map
+from ._chunk import across_repeats, member_of, pulled_back
+from ._types import RepeatKeys, describe
+from .defaults import Recipe
 from .families import Family
+from .fit_file import fingerprint_of
+from .objectives import Objective
+from .posterior import Posterior, initial_states, repeat_keys, stack_repeats
+from .stopping import Plateau, start_watch
 from .targets import Target
 from .targets.checks import check_batch_size, check_shapes
 
 _NUM_STARTS = 16  # draws of the initial family at which the target is tried
+
+
+def start(
+    target: Target,
+    key: PRNGKeyArray,
+    recipe: Recipe,
+    family: Family | None,
+    objective: Objective | None,
+    num_steps: int | None,
+    batch_size: int | None,
+    whiten: object,
+    repeats: int,
+    stop: object,
+) -> Posterior:
+    """The posterior at update zero; what is left out comes from the recipe."""
+    rule = _rule(stop, recipe, objective)
+    num_steps = recipe.num_steps if num_steps is None else num_steps
+    batch_size = recipe.batch_size if batch_size is None else batch_size
+    objective = recipe.objective(target) if objective is None else objective
+    if family is not None and not isinstance(family, Family):
+        raise TypeError(f"family must be a sivi family; got {describe(family)}.")
+    if not isinstance(objective, Objective):
+        raise TypeError(f"objective must be a sivi objective; got {describe(objective)}.")
+    if family is not None and family.dim != target.dim:
+        raise ValueError(f"family must have the target's dim, {target.dim}; got {family.dim}.")
+    given = _given_map(whiten, target.dim)
+    check_split(target, batch_size)
+    check_shapes(target, log_prob=target.knows_log_prob)
+    bound = objective.bind(num_steps)
+    if family is not None:
+        bound.check(family, target)
+
+    keys = repeat_keys(key, repeats)
+    family_keys, start_keys, state_keys, warmup_keys = _split_keys(keys)
+    if given is None:
+        affines = _warm_up(recipe, warmup_keys, target, batch_size, repeats)
+    else:
+        affines = stack_repeats(given, repeats)
+    if family is None:
+        families = eqx.filter_jit(lambda keys: across_repeats(recipe.family, repeats, keys))(family_keys)
+        bound.check(member_of(families, 0), pulled_back(target, member_of(affines, 0)))
+    else:
+        families = stack_repeats(family, repeats)
+    check_values(target, families, affines, start_keys)
+    return Posterior(
+        families=families,
+        affines=affines,
+        layout=target.layout,
+        history={},
+        step=0,
+        num_steps=num_steps,
+        key=key,
+        objective=objective,
+        states=eqx.filter_jit(initial_states)(bound, state_keys, families, affines, target),
+        target=target,
+        batch_size=batch_size,
+        skipped=(0,) * repeats,
+        streak=(0,) * repeats,
+        stop_rule=rule,
+        stop_state=start_watch(rule, num_steps, repeats),
+        fingerprint=fingerprint_of(target),
+    )
+
+
+@eqx.filter_jit
+def _split_keys(keys: RepeatKeys) -> Key[Array, "4 repeats"]:
+    return jax.vmap(lambda key: jax.random.split(jax.random.fold_in(key, 0), 4), out_axes=1)(keys)
+
+
+@eqx.filter_jit
+def _warm_up(recipe: Recipe, keys: RepeatKeys, target: Target, batch_size: int | None, repeats: int) -> AffineMap:
+    return across_repeats(lambda key: recipe.warm_up(key, target, batch_size), repeats, keys)
+
+
+def _rule(stop: object, recipe: Recipe, objective: Objective | None) -> Plateau | None:
+    """The stop rule: by itself only with the objective it was made for."""
+    if isinstance(stop, str) and stop == "auto":
+        return recipe.stop_rule() if objective is None else None
+    if stop is not None and not isinstance(stop, Plateau):
+        raise TypeError(f"stop must be 'auto', a sivi.Plateau or None; got {describe(stop)}.")
+    return stop
+
+
+def _given_map(whiten: object, dim: int) -> AffineMap | None:
+    """The map that the argument `whiten` names, or None if it is to be found."""
+    if isinstance(whiten, str):
+        if whiten != "auto":
+            raise ValueError(f"whiten must be 'auto', None or a pair (m, L); got {whiten!r}.")
+        return None
+    return IdentityMap(dim) if whiten is None else as_affine_map(whiten, dim)
 
 
 def check_split(target: Target, batch_size: int | None) -> None:
@@ -22,23 +120,31 @@ def check_split(target: Target, batch_size: int | None) -> None:
         raise ValueError("batch_size must be at least 2, since some objectives split a batch; got 1.")
 
 
-def check_target(target: Target, family: Family, key: PRNGKeyArray) -> None:
-    """Look at the target where the fit starts: shapes and dtypes first, then values."""
-    check_shapes(target, log_prob=target.knows_log_prob)
-    points = jax.vmap(family.sample)(jax.random.split(key, _NUM_STARTS))
+def check_values(target: Target, families: Family, affines: AffineMap, keys: RepeatKeys) -> None:
+    """Look at the target where the fit starts: its log density and score must be finite at most of the points."""
+    points = np.asarray(eqx.filter_jit(_starting_points)(families, affines, keys))
     quantities = {"log density": target.log_prob} if target.knows_log_prob else {}
     for name, function in (quantities | {"score": target.score}).items():
         values = np.asarray(eqx.filter_jit(lambda f, p: jax.lax.map(f, p))(function, points))
-        finite = np.isfinite(values).reshape(_NUM_STARTS, -1).all(1)
-        if finite.sum() < _NUM_STARTS / 2:
+        finite = np.isfinite(values).reshape(len(points), -1).all(1)
+        if finite.sum() < len(points) / 2:
             worst = int(np.argmin(finite))
             raise ValueError(
-                f"target: the {name} must be finite where the fit starts; at {_NUM_STARTS - int(finite.sum())} of "
-                f"{_NUM_STARTS} starting points it is not, for example {values[worst]} at x = {points[worst]}."
+                f"target: the {name} must be finite where the fit starts; at {len(points) - int(finite.sum())} of "
+                f"{len(points)} starting points it is not, for example {values[worst]} at x = {points[worst]}."
             )
 
 
+def _starting_points(families: PyTree, affines: PyTree, keys: RepeatKeys) -> Float[Array, "points dim"]:
+    def member(family: Family, affine: AffineMap, key: PRNGKeyArray) -> Float[Array, "points dim"]:
+        return jax.vmap(lambda k: affine.forward(family.sample(k)))(jax.random.split(key, _NUM_STARTS))
+
+    points = across_repeats(member, len(keys), families, affines, keys)
+    return points.reshape(-1, points.shape[-1])
+
+
 def writable_file(checkpoint: str | os.PathLike[str]) -> Path:
+    """The path of a checkpoint that can be written."""
     path = Path(checkpoint)
     if not path.parent.is_dir():
         raise FileNotFoundError(f"checkpoint must be in an existing folder; {str(path.parent)!r} is not one.")

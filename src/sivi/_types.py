@@ -6,7 +6,7 @@ from typing import Any, TypeAlias
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float, Key, PRNGKeyArray
 
 KeyLike: TypeAlias = int | np.integer | PRNGKeyArray | Array
 Activation: TypeAlias = Callable[[Array], Array]
@@ -14,6 +14,8 @@ Scalar: TypeAlias = Float[Array, ""]
 #: Anything that NumPy turns into an array of numbers.
 ArrayLike: TypeAlias = Array | np.ndarray | Sequence[Any] | float
 Metrics: TypeAlias = dict[str, Array]
+#: One typed key for every repeat.
+RepeatKeys: TypeAlias = Key[Array, " repeats"]
 
 
 def as_key(key: KeyLike, name: str = "key") -> PRNGKeyArray:

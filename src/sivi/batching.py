@@ -3,7 +3,7 @@
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Int, PRNGKeyArray
+from jaxtyping import Array, Int, Key, PRNGKeyArray
 
 
 class ShuffledBatches(eqx.Module):
@@ -13,12 +13,12 @@ class ShuffledBatches(eqx.Module):
     left over at the end of an epoch are dropped; which ones they are changes with the permutation.
 
     Attributes:
-        key: Key of all permutations.
+        key: Key of all permutations; or several keys, and then as many permutations at a time.
         num_data: Number of rows.
         batch_size: Rows per batch.
     """
 
-    key: PRNGKeyArray
+    key: Key[Array, "*keys"]
     num_data: int = eqx.field(static=True)
     batch_size: int = eqx.field(static=True)
 
@@ -26,11 +26,15 @@ class ShuffledBatches(eqx.Module):
     def steps_per_epoch(self) -> int:
         return self.num_data // self.batch_size
 
-    def order(self, step: Int[Array, ""]) -> Int[Array, " num_data"]:
+    def order(self, step: Int[Array, ""]) -> Int[Array, "*keys num_data"]:
         """The permutation of the epoch that a step belongs to."""
-        return jax.random.permutation(jax.random.fold_in(self.key, step // self.steps_per_epoch), self.num_data)
 
-    def next_order(self, step: Int[Array, ""], order: Int[Array, " num_data"]) -> Int[Array, " num_data"]:
+        def draw(key: PRNGKeyArray) -> Int[Array, " num_data"]:
+            return jax.random.permutation(jax.random.fold_in(key, step // self.steps_per_epoch), self.num_data)
+
+        return (jax.vmap(draw) if self.key.ndim else draw)(self.key)
+
+    def next_order(self, step: Int[Array, ""], order: Int[Array, "*keys num_data"]) -> Int[Array, "*keys num_data"]:
         """The permutation at `step`, given the one at the step before: drawn only when an epoch starts."""
         starts = step % self.steps_per_epoch == 0
         return jax.lax.cond(starts, lambda now: self.order(now), lambda now: order, step)

@@ -1,39 +1,184 @@
-"""What `fit` uses for whatever is left out: the one place where such a number is chosen."""
+"""What `fit` uses for whatever is left out: the one place where such a number is chosen.
+
+Everything follows from the number of unknowns and the number of data. All numbers are in the coordinates u of the
+fit, in which the warm-up Gaussian is N(0, I): family and critic start there.
+"""
 
 import math
+from dataclasses import dataclass, fields
 
+import equinox as eqx
+import jax.numpy as jnp
 from jaxtyping import PRNGKeyArray
 
+from ._affine import AffineMap
+from ._errors import check_count
 from .families import DiagonalGaussian, Family, NormalMixing, SemiImplicit
-from .objectives import Annealed, Objective, ScoreMatching
-from .schedules import Ramp
+from .objectives import Annealed, Bridged, CriticSpec, MLPCritic, Objective, PathKL, StructuredCritic
+from .optimizers import Adam
+from .schedules import Cosine, Ramp
+from .stopping import Plateau
 from .targets import IsotropicGaussian, Target
+from .warmup import gaussian_warmup
 
-NUM_STEPS = 20_000
-
-#: Standard deviation, in every direction, of the family at the start.
-START_SD = 0.5
-
-
-def family(key: PRNGKeyArray, target: Target) -> Family:
-    """A semi-implicit family as wide as the target, with a linear skip and a global σ, that starts near N(0, ¼ I)."""
-    latent_dim = max(target.dim, 3)
-    # Three quarters of the variance from z, through the skip, and one from σ; next to nothing from the network.
-    conditional = DiagonalGaussian(
-        latent_dim,
-        target.dim,
-        sigma_init=math.sqrt(0.25) * START_SD,
-        skip_scale=math.sqrt(0.75) * START_SD,
-        final_scale=0.01,
-        key=key,
-    )
-    return SemiImplicit(NormalMixing(latent_dim), conditional)
+#: Up to this many unknowns a bridge carries mass between separated modes, and the run is longer.
+BRIDGED_UP_TO = 10
+#: Up to this many unknowns the affine map is a full matrix, and z as long as x.
+FULL_MATRIX_UP_TO = 128
+#: Up to this many data an update sees all of them.
+ALL_DATA_UP_TO = 10_000
 
 
-def objective(target: Target) -> Objective:
-    """SIVI-SM on the geometric path from the family's start, which reaches the target half-way through the run.
+@dataclass(frozen=True)
+class Recipe:
+    """All that `fit` chooses by itself; `str` of it lists the numbers.
 
-    Without the path, descent of the Fisher divergence can run off: from N(0, I) it does on a regression with
-    unknown noise, where log σ has a steep side and a flat one, even with the exact critic.
+    Attributes:
+        dim: Number of unknowns.
+        num_data: Number of data, or None.
+        num_steps: Updates, at most.
+        batch_size: Data per update; None for all.
+        warmup_starts: Gaussian fits that the affine map is pooled from.
+        warmup_steps: Steps of each.
+        warmup_rank: Of the map beyond its diagonal; None for a full matrix.
+        latent_dim: Length of z.
+        hidden: Hidden layers of the family's network.
+        critic_hidden: Hidden layers of the critic.
+        structured_critic: Whether the critic is the one whose size does not grow with `dim`.
+        num_particles: Draws per update.
+        critic_steps: Critic updates per family update.
+        learning_rate: Of the family at the start; it decays along half a cosine.
+        critic_learning_rate: Of the critic, likewise.
+        held: Share of the run in which both rates stay at their start.
+        clip: Largest size of a draw's gradient; see `sivi.objectives.PathKL`.
+        annealed: Share of the run on the geometric path from N(0, I).
+        first_beta: Where on that path the run starts.
+        bridge: Share of a wide Gaussian that is mixed into the target while modes find their weights; 0 for none. See
+            `sivi.objectives.Bridged`.
+        bridge_until: Share of the run after which it is gone.
+        plateau: Improvement of the loss, per unknown, below which the fit comes to its end.
     """
-    return Annealed(ScoreMatching(), Ramp(0.0, 1.0, 0.5), IsotropicGaussian(target.dim, START_SD))
+
+    dim: int
+    num_data: int | None
+    num_steps: int
+    batch_size: int | None
+    warmup_starts: int
+    warmup_steps: int
+    warmup_rank: int | None
+    latent_dim: int
+    hidden: tuple[int, ...]
+    critic_hidden: tuple[int, ...]
+    structured_critic: bool
+    num_particles: int
+    critic_steps: int
+    learning_rate: float
+    critic_learning_rate: float
+    held: float
+    clip: float
+    annealed: float
+    first_beta: float
+    bridge: float
+    bridge_until: float
+    plateau: float
+
+    def warm_up(self, key: PRNGKeyArray, target: Target, batch_size: int | None) -> AffineMap:
+        """The coordinates of the fit."""
+        return gaussian_warmup(
+            key,
+            target,
+            num_starts=self.warmup_starts,
+            num_steps=self.warmup_steps,
+            batch_size=batch_size,
+            rank=self.warmup_rank,
+        )
+
+    def family(self, key: PRNGKeyArray) -> Family:
+        """A semi-implicit family with a linear skip and a global σ that starts at N(0, I).
+
+        Three quarters of the variance come from z through the skip, one from σ, next to nothing from the network. With
+        z shorter than x, the coordinates beyond its length have σ alone.
+        """
+        conditional = DiagonalGaussian(
+            self.latent_dim,
+            self.dim,
+            hidden=self.hidden,
+            sigma_init=0.5,
+            skip_scale=math.sqrt(0.75),
+            final_scale=0.01,
+            key=key,
+        )
+        networks = conditional.networks
+        alone = networks.log_variance.inverse(0.0)
+        raw_scale = jnp.where(jnp.arange(self.dim) < self.latent_dim, networks.raw_scale, alone)
+        conditional = eqx.tree_at(lambda c: c.networks.raw_scale, conditional, raw_scale)
+        return SemiImplicit(NormalMixing(self.latent_dim), conditional)
+
+    def objective(self, target: Target | None = None) -> Objective:
+        """Reverse KL by its path gradient, along the geometric path from the warm-up Gaussian to the target.
+
+        The bridge needs the log density: without it, for a `target` that knows only its score, there is none.
+        """
+        objective: Objective = PathKL(
+            num_particles=self.num_particles,
+            critic_steps=self.critic_steps,
+            critic_warmup=0,
+            optimizer=Adam(Cosine(self.learning_rate, hold=self.held), b1=0.9, b2=0.99),
+            critic_optimizer=Adam(Cosine(self.critic_learning_rate, hold=self.held), b1=0.9, b2=0.99),
+            critic=self.critic(),
+            clip=self.clip,
+        )
+        if self.bridge and (target is None or target.knows_log_prob):
+            share = Ramp(self.bridge, 0.0, self.bridge_until, after=self.annealed)
+            objective = Bridged(objective, share, base=IsotropicGaussian(self.dim, 1.5))
+        return Annealed(objective, Ramp(self.first_beta, 1.0, self.annealed), IsotropicGaussian(self.dim, 1.0))
+
+    def critic(self) -> CriticSpec:
+        """A critic that starts at the score of N(0, I)."""
+        if self.structured_critic:
+            return StructuredCritic(self.critic_hidden, final_scale=0.01)
+        return MLPCritic(self.critic_hidden, skip=True, skip_scale=1.0, final_scale=0.01)
+
+    def stop_rule(self) -> Plateau:
+        """When a fit may end before `num_steps`."""
+        return Plateau(self.plateau * self.dim, every=150, after=self.bridge_until if self.bridge else self.annealed)
+
+    def __str__(self) -> str:
+        width = max(len(field.name) for field in fields(self))
+        return "\n".join(f"{field.name:{width}}  {getattr(self, field.name)}" for field in fields(self))
+
+
+def recipe(dim: int, num_data: int | None = None) -> Recipe:
+    """What `fit` chooses for `dim` unknowns and `num_data` data.
+
+    Example:
+        >>> recipe(22, num_data=400).num_particles
+        256
+    """
+    dim = check_count("dim", dim)
+    few, some = dim <= BRIDGED_UP_TO, dim <= FULL_MATRIX_UP_TO
+    minibatches = num_data is not None and num_data > ALL_DATA_UP_TO
+    return Recipe(
+        dim=dim,
+        num_data=num_data,
+        num_steps=12_000 if few else 8_000,
+        batch_size=2_000 if minibatches else None,
+        warmup_starts=16 if dim <= 50 else 8 if some else 4,
+        warmup_steps=300,
+        warmup_rank=None if some else 64,
+        latent_dim=max(dim, 3) if some else 64,
+        hidden=(64, 64),
+        critic_hidden=(128, 128),
+        structured_critic=not some,
+        num_particles=256,
+        critic_steps=2,
+        learning_rate=1e-3,
+        critic_learning_rate=2e-3,
+        held=0.4 if few else 0.0,
+        clip=3.0,
+        annealed=0.3,
+        first_beta=0.05,
+        bridge=0.35 if few and not minibatches else 0.0,
+        bridge_until=0.4,
+        plateau=0.003,
+    )

@@ -5,42 +5,41 @@ import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int, PRNGKeyArray, PyTree
+from jaxtyping import Array, PyTree
 
-from . import defaults
+from . import _start, defaults
+from ._chunk import Carry, Problem, diverged, member_of, pulled_back, run_chunk
 from ._errors import CheckpointError, FitDiverged, check_count
 from ._progress import ProgressBar
-from ._start import check_split, check_target, writable_file
-from ._types import KeyLike, as_key, describe
+from ._types import ArrayLike, KeyLike, as_key, describe
 from .batching import ShuffledBatches
 from .families import Family
+from .fit_file import attach, check_same_objective, load
 from .objectives import Objective
-from .posterior import Posterior, attach, check_same_objective, fingerprint_of, load
+from .posterior import Posterior, repeat_keys
+from .stopping import Plateau, start_watch
 from .targets import Target, as_target
-
-#: A fit stops as diverged when more than this share of its updates was not finite, or this many in a row.
-MAX_SKIPPED_SHARE = 0.1
-MAX_SKIPPED_IN_A_ROW = 100
 
 
 @dataclass(frozen=True)
 class FitReport:
     """What a callback receives after every chunk.
 
+    With repeats, the arrays of `family`, `state` and the metrics have a leading axis for them, and `target` is None.
+
     Attributes:
         step: Updates done so far.
         num_steps: Updates asked for.
-        family: The family now.
-        state: The objective's state now; `objective.field(state, target)` is its critic as a function.
+        family: The family now, in the coordinates u in which it is fitted.
+        state: The objective's state now; `objective.field(state, target, family)` is its critic as a function of u.
         objective: The objective, bound to this run.
-        target: The target.
+        target: The target in the same coordinates.
         metrics: Every metric over the last chunk, one value per update.
+        posterior: A function without arguments: the posterior so far.
     """
 
     step: int
@@ -48,8 +47,9 @@ class FitReport:
     family: Family
     state: PyTree
     objective: Objective
-    target: Target
+    target: Target | None
     metrics: dict[str, np.ndarray]
+    posterior: Callable[[], Posterior]
 
 
 Callback = Callable[[FitReport], object]
@@ -65,6 +65,9 @@ def fit(
     objective: Objective | None = None,
     num_steps: int | None = None,
     batch_size: int | None = None,
+    whiten: str | tuple[ArrayLike, ArrayLike] | None = "auto",
+    repeats: int = 1,
+    stop: str | Plateau | None = "auto",
     chunk_size: int = 1000,
     progress: bool = True,
     callbacks: Sequence[Callback] = (),
@@ -76,20 +79,28 @@ def fit(
     Args:
         target: A `sivi.targets.Target`, or any JAX function x → log p(x), up to a constant.
         dim: Length of x, for a function of a vector.
-        like: Instead of `dim`, an example pytree of floats: the function takes that structure, and samples come
-            back in it.
+        like: Instead of `dim`, an example pytree of floats, and of constraints such as `sivi.positive()`: the function
+            takes that structure, and samples come back in it. The density is that of the constrained variables.
         key: An int or a JAX key. The result is a function of it and of the other arguments alone.
-        family: What is fitted; from `sivi.defaults` when left out.
-        objective: How it is fitted; from `sivi.defaults` when left out.
-        num_steps: Number of updates, counted from zero: a resumed fit continues to it.
-        batch_size: Rows of data per update, for a target with data; all of them when left out.
+        family: What is fitted. Like all that is left out, it is chosen from the number of unknowns and of data:
+            `print(sivi.defaults.recipe(dim))` shows how.
+        objective: How it is fitted.
+        num_steps: Number of updates, at most, counted from zero: a resumed fit continues to it.
+        batch_size: Rows of data per update, for a target with data.
+        whiten: The coordinates u of the fit, x = m + L u. `"auto"` finds them by a short Gaussian fit, `None` takes x
+            as it is, and a pair (m, L) gives them; L is a matrix, or a vector for a diagonal one. Family and objective
+            live in u.
+        repeats: Number of independent fits, each with its own key and coordinates, run as one program. The posterior
+            is their equal mixture.
+        stop: A rule that may end the fit before `num_steps`; `"auto"` is the default objective's own, and none for an
+            objective that is given. None for never.
         chunk_size: Updates between two visits to Python. The result does not depend on it.
         progress: Show a progress bar on a terminal.
         callbacks: Functions called with a `FitReport` after every chunk; one that returns True stops the fit.
         checkpoint: A file written after every chunk, whole or not at all.
-        resume: A checkpoint, a saved fit or a posterior to continue from. Family, objective, key and
-            `batch_size` are those of that fit; `num_steps` too unless given. On CPU the result equals the
-            uninterrupted one bit for bit.
+        resume: A checkpoint, a saved fit or a posterior to continue from. All else but `num_steps` is that of the fit,
+            and on CPU the result equals the uninterrupted one bit for bit. With another `num_steps` the schedules
+            follow the new length, and a fit that had come to a plateau goes on.
 
     Returns:
         The posterior. After Ctrl-C it is what was fitted so far.
@@ -110,51 +121,17 @@ def fit(
     for callback in callbacks:
         if not callable(callback):
             raise TypeError(f"callbacks must be functions; got {describe(callback)}.")
-    checkpoint_path = None if checkpoint is None else writable_file(checkpoint)
+    repeats = check_count("repeats", repeats)
+    checkpoint_path = None if checkpoint is None else _start.writable_file(checkpoint)
     whole = as_target(target, dim, like)
     if resume is None:
-        start = _start(whole, as_key(key), family, objective, num_steps, batch_size)
+        recipe = defaults.recipe(whole.dim, whole.num_data)
+        start = _start.start(
+            whole, as_key(key), recipe, family, objective, num_steps, batch_size, whiten, repeats, stop
+        )
     else:
-        start = _resumed(whole, resume, family, objective, num_steps, batch_size)
+        start = _resumed(whole, resume, family, objective, num_steps, batch_size, repeats)
     return _run(start, whole, chunk_size, progress, tuple(callbacks), checkpoint_path)
-
-
-def _start(
-    target: Target,
-    key: PRNGKeyArray,
-    family: Family | None,
-    objective: Objective | None,
-    num_steps: int | None,
-    batch_size: int | None,
-) -> Posterior:
-    """Update zero: everything validated, nothing compiled but a look at the target."""
-    family_key, start_key, state_key = jax.random.split(jax.random.fold_in(key, 0), 3)
-    family = defaults.family(family_key, target) if family is None else family
-    objective = defaults.objective(target) if objective is None else objective
-    if not isinstance(family, Family):
-        raise TypeError(f"family must be a sivi family; got {describe(family)}.")
-    if not isinstance(objective, Objective):
-        raise TypeError(f"objective must be a sivi objective; got {describe(objective)}.")
-    if family.dim != target.dim:
-        raise ValueError(f"family must have the target's dim, {target.dim}; got {family.dim}.")
-    num_steps = defaults.NUM_STEPS if num_steps is None else num_steps
-    check_split(target, batch_size)
-    check_target(target, family, start_key)
-    bound = objective.bind(num_steps)
-    bound.check(family, target)
-    return Posterior(
-        family=family,
-        layout=target.layout,
-        history={},
-        step=0,
-        num_steps=num_steps,
-        key=key,
-        objective=objective,
-        state=eqx.filter_jit(bound.init)(state_key, family, target),
-        target=target,
-        batch_size=batch_size,
-        fingerprint=fingerprint_of(target),
-    )
 
 
 def _resumed(
@@ -164,6 +141,7 @@ def _resumed(
     objective: Objective | None,
     num_steps: int | None,
     batch_size: int | None,
+    repeats: int,
 ) -> Posterior:
     if isinstance(resume, Posterior):
         check_same_objective(resume.objective, objective)
@@ -172,18 +150,23 @@ def _resumed(
         posterior = load(resume, target, family=family, objective=objective)
     if posterior.objective is None:
         raise ValueError(
-            "resume: the file's objective holds a class or an Optax transform that a file cannot hold; "
-            "give objective= again."
+            "resume: the fit's objective is not known (a file cannot hold a class or an Optax transform of your own, "
+            "and one repeat of several is not resumed alone); give objective= again."
         )
     if batch_size is not None and batch_size != posterior.batch_size:
         raise ValueError(f"batch_size must be that of the resumed fit, {posterior.batch_size}; got {batch_size}.")
+    if repeats not in (1, posterior.repeats):
+        raise ValueError(f"repeats must be that of the resumed fit, {posterior.repeats}; got {repeats}.")
     num_steps = posterior.num_steps if num_steps is None else num_steps
     if num_steps < posterior.step:
         raise ValueError(
             f"num_steps counts from zero and must reach past the {posterior.step} updates done; got {num_steps}."
         )
-    check_split(target, posterior.batch_size)
-    return replace(posterior, num_steps=num_steps)
+    _start.check_split(target, posterior.batch_size)
+    if num_steps == posterior.num_steps and posterior.stop_state is not None:
+        return posterior
+    watch = start_watch(posterior.stop_rule, num_steps, posterior.repeats)
+    return replace(posterior, num_steps=num_steps, stop_state=watch)
 
 
 def _run(
@@ -194,44 +177,58 @@ def _run(
     callbacks: tuple[Callback, ...],
     checkpoint: Path | None,
 ) -> Posterior:
-    assert start.objective is not None  # _start and _resumed see to that
-    objective = start.objective.bind(start.num_steps)
-    batches_key, run_key = jax.random.split(jax.random.fold_in(start.key, 1))
+    assert start.objective is not None  # seen to before
+    assert start.stop_state is not None
+    repeats, objective = start.repeats, start.objective.bind(start.num_steps)
+    batches_keys, run_keys = jax.vmap(lambda key: jax.random.split(jax.random.fold_in(key, 1)), out_axes=1)(
+        repeat_keys(start.key, repeats)
+    )
     batches = None
     if start.batch_size is not None:
-        batches = ShuffledBatches(batches_key, target.num_data, start.batch_size)
-    chunk = _Chunk(objective, target, batches, run_key, start.num_steps, chunk_size)
-    carry = _Carry(start.family, start.state, jnp.int32(start.skipped), jnp.int32(start.streak))
+        batches = ShuffledBatches(batches_keys, target.num_data, start.batch_size)
+    problem = Problem(start.objective, target, start.affines, batches, run_keys, start.stop_rule)
+    carry = Carry(start.families, start.states, jnp.int32(start.skipped), jnp.int32(start.streak), start.stop_state)
     pieces = {name: [values] for name, values in start.history.items()}
     step, stopped = start.step, False
 
     def posterior() -> Posterior:
         return replace(
             start,
-            family=carry.family,
-            state=carry.state,
-            history={name: np.concatenate(values)[:step] for name, values in pieces.items()},
+            families=carry.family,
+            states=carry.state,
+            history={name: np.concatenate(values, axis=-1) for name, values in pieces.items()},
             step=step,
-            skipped=int(carry.skipped),
-            streak=int(carry.streak),
+            skipped=tuple(map(int, carry.skipped)),
+            streak=tuple(map(int, carry.streak)),
+            stop_state=carry.stop,
             _state_leaves=None,
         )
 
+    def run(step: int) -> tuple[int, Carry, dict[str, np.ndarray]]:
+        steps = (jnp.int32(n) for n in (step, min(step + chunk_size, start.num_steps), start.num_steps))
+        done, new, recorded = jax.block_until_ready(run_chunk(carry, *steps, problem, chunk_size))
+        metrics = {name: np.asarray(values)[: int(done) - step].T for name, values in recorded.items()}
+        return int(done), new, {name: values[0] if repeats == 1 else values for name, values in metrics.items()}
+
+    def report(metrics: dict[str, np.ndarray]) -> FitReport:
+        seen, seen_target = (carry.family, carry.state), None
+        if repeats == 1:
+            seen, seen_target = member_of(seen, 0), pulled_back(target, start.affine)
+        return FitReport(step, start.num_steps, *seen, objective, seen_target, metrics, posterior)
+
     try:
         with ProgressBar(start.num_steps, start.step, progress) as bar:
-            while step < start.num_steps and not stopped:
-                done, new_carry, recorded = chunk.run(step, carry)
-                metrics = {name: np.asarray(values)[: int(done) - step] for name, values in recorded.items()}
+            while step < int(carry.stop.end) and not stopped:
+                before = step
+                step, carry, metrics = run(step)
                 for name, values in metrics.items():
                     pieces.setdefault(name, []).append(values)
-                bar.update(int(done) - step, metrics)
-                step, carry = int(done), new_carry
-                if bool(_diverged(carry, start.num_steps)):
+                bar.update(step - before, metrics, int(carry.stop.end))
+                if diverged(carry, start.num_steps).any():
                     raise FitDiverged(_why_diverged(carry, step), posterior())
                 if checkpoint is not None:
                     _write_checkpoint(checkpoint, posterior)
-                report = FitReport(step, start.num_steps, carry.family, carry.state, objective, target, metrics)
-                answers = [callback(report) for callback in callbacks]
+                answers = [callback(report(metrics)) for callback in callbacks]
                 stopped = any(_is_true(answer) for answer in answers)
     except KeyboardInterrupt:
         if step == start.step:
@@ -250,111 +247,13 @@ def _is_true(answer: object) -> bool:
     return array.dtype == np.bool_ and array.shape == () and bool(array)
 
 
-class _Carry(eqx.Module):
-    """What one update hands to the next."""
-
-    family: Family
-    state: PyTree
-    skipped: Int[Array, ""]
-    streak: Int[Array, ""]
-
-
-class _Chunk:
-    """`chunk_size` updates as one compiled program, which a fit compiles once.
-
-    The first and last step are arguments, so the trip count of the loop is not known to the compiler: a ragged
-    last chunk needs no program of its own, and the body is compiled alike for every `chunk_size`.
-    """
-
-    def __init__(
-        self,
-        objective: Objective,
-        target: Target,
-        batches: ShuffledBatches | None,
-        run_key: PRNGKeyArray,
-        num_steps: int,
-        chunk_size: int,
-    ):
-        self._arguments = (objective, target, batches, run_key)
-        self._num_steps, self._chunk_size = num_steps, chunk_size
-
-    def run(self, step: int, carry: _Carry) -> tuple[Array, _Carry, dict[str, Array]]:
-        last = min(step + self._chunk_size, self._num_steps)
-        result = _run_chunk(
-            carry,
-            jnp.int32(step),
-            jnp.int32(last),
-            jnp.int32(self._num_steps),
-            *self._arguments,
-            self._chunk_size,
-        )
-        return jax.block_until_ready(result)
-
-
-@eqx.filter_jit
-def _run_chunk(
-    carry: _Carry,
-    first: Int[Array, ""],
-    last: Int[Array, ""],
-    num_steps: Int[Array, ""],
-    objective: Objective,
-    target: Target,
-    batches: ShuffledBatches | None,
-    run_key: PRNGKeyArray,
-    chunk_size: int,
-) -> tuple[Array, _Carry, dict[str, Array]]:
-    arrays, static = eqx.partition(carry, eqx.is_array)
-
-    def update(step: Array, carry: _Carry, order: Array | None) -> tuple[Any, Any, Any]:
-        batch = None if batches is None else batches.batch(step, order)
-        key = jax.random.fold_in(run_key, step)
-        return objective.step(key, carry.family, carry.state, target, batch)
-
-    def body(loop: tuple[Any, ...]) -> tuple[Any, ...]:
-        step, arrays, order, recorded = loop
-        carry = eqx.combine(arrays, static)
-        if batches is not None:
-            order = batches.next_order(step, order)
-        family, state, metrics = update(step, carry, order)
-        finite = _all_finite((family, state))
-        keep = lambda new, old: jnp.where(finite, new, old)  # noqa: E731
-        kept = jax.tree.map(
-            keep, *(eqx.filter(pair, eqx.is_array) for pair in ((family, state), (carry.family, carry.state)))
-        )
-        new = _Carry(
-            *eqx.combine(kept, eqx.filter((family, state), eqx.is_array, inverse=True)),
-            skipped=carry.skipped + ~finite,
-            streak=jnp.where(finite, 0, carry.streak + 1),
-        )
-        recorded = {name: recorded[name].at[step - first].set(metrics[name]) for name in recorded}
-        return step + 1, eqx.filter(new, eqx.is_array), order, recorded
-
-    def unfinished(loop: tuple[Any, ...]) -> Bool[Array, ""]:
-        return (loop[0] < last) & ~_diverged(loop[1], num_steps)
-
-    order = None if batches is None else batches.order(first)
-    shapes = eqx.filter_eval_shape(update, first, carry, order)[2]
-    recorded = {name: jnp.zeros(chunk_size, leaf.dtype) for name, leaf in shapes.items()}
-    step, arrays, _, recorded = jax.lax.while_loop(unfinished, body, (first, arrays, order, recorded))
-    return step, eqx.combine(arrays, static), recorded
-
-
-def _all_finite(tree: PyTree) -> Bool[Array, ""]:
-    """Whether all numbers are finite: their sum is, short of an overflow near 10³⁸."""
-    leaves = jax.tree.leaves(eqx.filter(tree, eqx.is_inexact_array))
-    return jnp.isfinite(sum(jnp.sum(leaf) for leaf in leaves))
-
-
-def _diverged(carry: _Carry, num_steps: int | Array) -> Bool[Array, ""]:
-    too_many = carry.skipped > MAX_SKIPPED_SHARE * num_steps
-    return (too_many & (carry.streak > 0)) | (carry.streak >= MAX_SKIPPED_IN_A_ROW)
-
-
-def _why_diverged(carry: _Carry, step: int) -> str:
+def _why_diverged(carry: Carry, step: int) -> str:
+    worst = int(jnp.argmax(carry.streak))
+    which = f" in repeat {worst}" if len(carry.streak) > 1 else ""
     return (
-        f"the fit diverged: {int(carry.skipped)} of {step} updates were not finite and were skipped, the last "
-        f"{int(carry.streak)} in a row. A smaller learning rate or a rescaled target may help; the last good state "
-        "is in this error's posterior attribute."
+        f"the fit diverged: {int(carry.skipped[worst])} of {step} updates were not finite and were skipped{which}, the "
+        f"last {int(carry.streak[worst])} in a row. A smaller learning rate or a rescaled target may help; the last "
+        "good state is in this error's posterior attribute."
     )
 
 

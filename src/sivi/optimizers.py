@@ -11,7 +11,7 @@ import optax
 from jaxtyping import PyTree
 
 from ._types import describe
-from .schedules import Schedule, as_schedule
+from .schedules import Schedule, Steps, as_schedule
 
 
 class Optimizer(eqx.Module):
@@ -22,7 +22,7 @@ class Optimizer(eqx.Module):
         """The Optax transform."""
 
     @abc.abstractmethod
-    def bind(self, num_steps: int) -> "Optimizer":
+    def bind(self, num_steps: Steps) -> "Optimizer":
         """These settings for a run of `num_steps` updates."""
 
 
@@ -49,7 +49,7 @@ class Adam(Optimizer):
         self.learning_rate = as_schedule(learning_rate, "learning_rate")
         self.b1, self.b2, self.eps = float(b1), float(b2), float(eps)
 
-    def bind(self, num_steps: int) -> "Adam":
+    def bind(self, num_steps: Steps) -> "Adam":
         return Adam(self.learning_rate.bind(num_steps), self.b1, self.b2, self.eps)
 
     def build(self) -> optax.GradientTransformation:
@@ -77,7 +77,7 @@ class RMSProp(Optimizer):
         self.learning_rate = as_schedule(learning_rate, "learning_rate")
         self.decay, self.eps = float(decay), float(eps)
 
-    def bind(self, num_steps: int) -> "RMSProp":
+    def bind(self, num_steps: Steps) -> "RMSProp":
         return RMSProp(self.learning_rate.bind(num_steps), self.decay, self.eps)
 
     def build(self) -> optax.GradientTransformation:
@@ -93,7 +93,7 @@ def check_optimizer(name: str, optimizer: object) -> None:
         raise TypeError(f"{name} must be a sivi.optimizers.Optimizer or an Optax transform; got {describe(optimizer)}.")
 
 
-def bind(optimizer: OptimizerLike, num_steps: int) -> OptimizerLike:
+def bind(optimizer: OptimizerLike, num_steps: Steps) -> OptimizerLike:
     """`optimizer` for a run of `num_steps` updates; an Optax transform stays as it is."""
     return optimizer.bind(num_steps) if isinstance(optimizer, Optimizer) else optimizer
 

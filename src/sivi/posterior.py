@@ -1,12 +1,9 @@
 """What `fit` returns: draws, density, history, and a file."""
 
 import os
-from collections import OrderedDict
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
 import equinox as eqx
 import jax
@@ -14,66 +11,130 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
-from . import _store
-from ._errors import FitFileError, check_count
+from ._affine import AffineMap
+from ._chunk import across_repeats, member_of, pulled_back
+from ._errors import check_count
 from ._layout import Layout
-from ._types import KeyLike, as_key, default_float, describe
+from ._types import KeyLike, RepeatKeys, as_key, default_float
 from .families import Family
 from .objectives import Objective
-from .targets import Target, as_target
+from .stopping import Plateau, StopState
+from .targets import Target
 
-_BLOCK = 65_536  # draws made at once
+if TYPE_CHECKING:
+    from xarray import DataTree
+
+_BLOCK, _MOST_NUMBERS = 65_536, 2**26  # draws made at once, and numbers in them
 # Folded into keys, so that a fit, its draws and its densities may be given the same one (`fit` uses 0 and 1).
-_SAMPLE, _LOG_PROB = 2, 3
-_PROBES = 4  # points at which a target's score identifies it
+_SAMPLE, _LOG_PROB, _REPEAT = 2, 3, 1000
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Posterior:
-    """A fitted variational posterior.
+    """A fitted variational posterior: the equal mixture of one or more independent fits, its repeats.
+
+    Every fit lives in coordinates u of its own, x = m + L u, which whitening has chosen; `affine` is that map. Draws
+    and densities are those of x. What an update reports, in `history`, is in units of u.
 
     Attributes:
-        family: The fitted family.
-        layout: Names and shapes of the unknowns.
-        history: One value per update of every metric the objective reports.
+        families: The fitted families, in one tree whose arrays have a leading axis of repeats.
+        affines: The maps from u to x, likewise.
+        layout: Names, shapes and constraints of the unknowns.
+        history: One value per update of every metric the objective reports: (step,), or (repeats, step).
         step: Updates done.
-        num_steps: Updates asked for; less than that were done after Ctrl-C.
-        skipped: Updates that were not finite and left out.
+        num_steps: Updates asked for, at most; `finished` says whether the fit came to its end.
         key: The run's key.
         objective: How it was fitted; None if the file could not hold it.
-        state: The objective's state (critics, optimisers); None in a file loaded without its target.
+        states: The objective's states (critics, optimisers), with a leading axis; None in a file loaded without target.
         target: What it was fitted to; None in a file loaded without it.
+        skipped: Updates that were not finite and left out, by repeat.
+        stop_rule: The rule that may end the fit before `num_steps`, or None.
     """
 
-    family: Family
+    families: Family
+    affines: AffineMap
     layout: Layout
     history: Mapping[str, np.ndarray]
     step: int
     num_steps: int
     key: PRNGKeyArray
     objective: Objective | None
-    state: PyTree | None
+    states: PyTree | None
     target: Target | None
     batch_size: int | None = None
-    skipped: int = 0
-    streak: int = 0  # of skipped updates, at the end
+    skipped: tuple[int, ...] = (0,)
+    streak: tuple[int, ...] = (0,)  # of skipped updates, at the end
+    stop_rule: Plateau | None = None
+    stop_state: StopState | None = None
     fingerprint: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
     _state_leaves: tuple[np.ndarray, ...] | None = None
 
     @property
     def dim(self) -> int:
-        return self.family.dim
+        return self.layout.dim
 
-    def sample(self, num_samples: int, key: KeyLike = 0) -> PyTree:
+    @property
+    def repeats(self) -> int:
+        """Number of independent fits."""
+        return len(self.skipped)
+
+    @property
+    def finished(self) -> bool:
+        """Whether the fit came to its end: `num_steps`, or the end of the decay after a plateau."""
+        return self.step >= (self.num_steps if self.stop_state is None else int(self.stop_state.end))
+
+    @property
+    def family(self) -> Family:
+        """The fitted family, in u, of a posterior with one repeat."""
+        return self._single("family", self.families)
+
+    @property
+    def affine(self) -> AffineMap:
+        """The map from u to x of a posterior with one repeat."""
+        return self._single("affine", self.affines)
+
+    @property
+    def state(self) -> PyTree:
+        """The objective's state of a posterior with one repeat."""
+        return self._single("state", self.states)
+
+    def _single(self, name: str, tree: PyTree) -> PyTree:
+        if self.repeats > 1:
+            raise ValueError(f"{name} is that of one fit, and this posterior has {self.repeats}: use repeat(i).{name}.")
+        return member_of(tree, 0)
+
+    def repeat(self, index: int) -> "Posterior":
+        """One of the fits as a posterior of its own; it can be sampled, but not resumed alone."""
+        if not 0 <= index < self.repeats:
+            raise IndexError(f"index must be below the number of repeats, {self.repeats}; got {index}.")
+
+        def one(tree: PyTree) -> PyTree:
+            return jax.tree.map(lambda leaf: leaf[index : index + 1] if eqx.is_array(leaf) else leaf, tree)
+
+        return replace(
+            self,
+            families=one(self.families),
+            affines=one(self.affines),
+            states=one(self.states),
+            history=self.history if self.repeats == 1 else {name: v[index] for name, v in self.history.items()},
+            skipped=self.skipped[index : index + 1],
+            streak=self.streak[index : index + 1],
+            objective=self.objective if self.repeats == 1 else None,
+            stop_state=None if self.stop_state is None else _stop_of(self.stop_state, index),
+            _state_leaves=self._state_leaves if self.repeats == 1 else None,
+        )
+
+    def sample(self, num_samples: int, key: KeyLike = 0, *, by_repeat: bool = False) -> PyTree:
         """Draws from the posterior.
 
         Args:
-            num_samples: How many.
+            num_samples: How many; with `by_repeat`, of every repeat.
             key: An int or a JAX key.
+            by_repeat: Keep the repeats apart, on a leading axis. Otherwise they are mixed, in turn.
 
         Returns:
             An array (num_samples, dim); for a target with named or structured unknowns, that structure, each
-            array with a leading axis.
+            array with a leading axis. With `by_repeat` a further axis of repeats comes first.
 
         Example:
             >>> import jax.numpy as jnp, sivi
@@ -81,16 +142,25 @@ class Posterior:
             >>> posterior.sample(5)["a"].shape
             (5,)
         """
-        draws = self.unconstrained(num_samples, key)
-        return draws if self.layout.is_vector else jax.vmap(self.layout.unravel)(draws)
+        draws = self.unconstrained(num_samples, key, by_repeat=by_repeat)
+        if self.layout.is_vector:
+            return draws
+        unravel = jax.vmap(self.layout.unravel)
+        return (jax.vmap(unravel) if by_repeat else unravel)(draws)
 
-    def unconstrained(self, num_samples: int, key: KeyLike = 0) -> Float[Array, "num_samples dim"]:
-        """The draws of `sample` as plain vectors, (num_samples, dim)."""
+    def unconstrained(
+        self, num_samples: int, key: KeyLike = 0, *, by_repeat: bool = False
+    ) -> Float[Array, "*repeats num_samples dim"]:
+        """The draws of `sample` as plain vectors of real numbers, (num_samples, dim)."""
         num_samples = check_count("num_samples", num_samples)
-        keys = jax.random.split(jax.random.fold_in(as_key(key), _SAMPLE), -(-num_samples // _BLOCK))
-        counts = [min(_BLOCK, num_samples - i * _BLOCK) for i in range(len(keys))]
-        blocks = [_draw(self.family, k, n) for k, n in zip(keys, counts, strict=True)]
-        return jnp.concatenate(blocks)
+        each = num_samples if by_repeat else -(-num_samples // self.repeats)
+        key = jax.random.fold_in(as_key(key), _SAMPLE)
+        block = max(1, min(_BLOCK, _MOST_NUMBERS // self.dim))
+        keys = jax.random.split(key, -(-each // block))
+        counts = [min(block, each - i * block) for i in range(len(keys))]
+        blocks = [_draw(self.families, self.affines, k, n, self.repeats) for k, n in zip(keys, counts, strict=True)]
+        draws = jnp.concatenate(blocks, axis=1)
+        return draws if by_repeat else jnp.swapaxes(draws, 0, 1).reshape(-1, self.dim)[:num_samples]
 
     def log_prob(self, x: PyTree, key: KeyLike = 0, *, num_aux: int = 4096) -> tuple[Array, Array]:
         """An estimate of log q(x) and its standard error.
@@ -99,7 +169,7 @@ class Posterior:
         where few z_j reach x: above a few dimensions raise `num_aux` and watch whether the value still grows.
 
         Args:
-            x: One point or a batch of points, in the form that `sample` returns.
+            x: One point or a batch of points, in the form that `sample` returns; the density is that of x in this form.
             key: An int or a JAX key for the auxiliary draws, which all points share.
             num_aux: J, auxiliary draws of the mixing variable.
 
@@ -108,8 +178,23 @@ class Posterior:
         """
         num_aux = check_count("num_aux", num_aux)
         points, single = self._points(x)
-        value, error = _log_prob(self.family, jax.random.fold_in(as_key(key), _LOG_PROB), points, num_aux)
+        key = jax.random.fold_in(as_key(key), _LOG_PROB)
+        value, error = _log_prob(self.families, self.affines, key, points, num_aux, self.repeats)
+        value = value - jax.vmap(self.layout.log_det)(points)
         return (value[0], error[0]) if single else (value, error)
+
+    def to_arviz(self, num_samples: int = 1000, key: KeyLike = 0) -> "DataTree":
+        """The posterior as an ArviZ 1.x `DataTree`: groups `posterior`, `sample_stats` and `fit`, a chain per repeat.
+
+        Needs the packages of `pip install 'sivi[arviz]'`.
+
+        Args:
+            num_samples: Draws of every repeat.
+            key: An int or a JAX key.
+        """
+        from .interop.arviz import to_arviz
+
+        return to_arviz(self, num_samples, key)
 
     def _points(self, x: PyTree) -> tuple[Float[Array, "n dim"], bool]:
         if self.layout.is_vector:
@@ -119,6 +204,7 @@ class Posterior:
             return jnp.atleast_2d(points), points.ndim == 1
         leaves = self.layout.treedef.flatten_up_to(x)
         single = jnp.ndim(leaves[0]) == len(self.layout.variables[0].shape)
+        self.layout.check(x, 0 if single else 1)  # here, where the values can still be seen
         return (self.layout.ravel(x)[None] if single else jax.vmap(self.layout.ravel)(x)), single
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -127,200 +213,69 @@ class Posterior:
         Args:
             path: The file's name. An existing file is replaced.
         """
-        target = Path(path)
-        if not target.parent.is_dir():
-            raise FileNotFoundError(f"path must be in an existing folder; {str(target.parent)!r} is not one.")
-        header: dict[str, Any] = {
-            "format": 1,
-            "versions": {name: _version(name) for name in ("sivi", "jax", "equinox", "optax", "numpy")},
-            "layout": self.layout.to_json(),
-            "step": self.step,
-            "num_steps": self.num_steps,
-            "batch_size": self.batch_size,
-            "skipped": self.skipped,
-            "streak": self.streak,
-            "key": str(jax.random.key_impl(self.key)),
-        }
-        arrays = {"key": np.asarray(jax.random.key_data(self.key)), "fingerprint": self.fingerprint}
-        for name, part in (("family", self.family), ("objective", self.objective)):
-            header[name], leaves = _encode(part)
-            arrays |= {f"{name}/{i}": leaf for i, leaf in enumerate(leaves)}
-        arrays |= {f"state/{i}": leaf for i, leaf in enumerate(self._leaves_of_state())}
-        arrays |= {f"history/{name}": np.asarray(values) for name, values in self.history.items()}
-        _store.write(target, header, arrays)
+        from .fit_file import write  # a later layer
 
-    def _leaves_of_state(self) -> list[np.ndarray]:
-        if self._state_leaves is not None:
-            return list(self._state_leaves)
-        return [_store.to_numpy(leaf) for leaf in jax.tree.leaves(eqx.filter(self.state, eqx.is_array))]
+        write(self, path)
 
     def __repr__(self) -> str:
         names = ", ".join(f"{v.name}{list(v.shape)}" for v in self.layout.variables)
-        return f"Posterior({names}; step {self.step} of {self.num_steps}, {self.skipped} skipped)"
+        repeats = f"{self.repeats} repeats, " if self.repeats > 1 else ""
+        end = "finished at" if self.finished else "stopped at"
+        return f"Posterior({names}; {repeats}{end} step {self.step} of {self.num_steps}, {sum(self.skipped)} skipped)"
 
 
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:  # run from a source tree that is not installed
-        return "unknown"
-
-
-@eqx.filter_jit
-def _draw(family: Family, key: PRNGKeyArray, num: int) -> Float[Array, "num dim"]:
-    return jax.vmap(family.sample)(jax.random.split(key, num))
+def _stop_of(state: StopState, index: int) -> StopState:
+    rows = slice(index, index + 1)
+    return replace(state, total=state.total[rows], means=state.means[rows])
 
 
 @eqx.filter_jit
-def _log_prob(family: Family, key: PRNGKeyArray, points: Float[Array, "n dim"], num_aux: int) -> tuple[Array, Array]:
-    return jax.lax.map(lambda x: family.log_prob(key, x, num_aux), points, batch_size=256)
+def _draw(
+    families: Family, affines: AffineMap, key: PRNGKeyArray, num: int, repeats: int
+) -> Float[Array, "repeats num dim"]:
+    def member(family: Family, affine: AffineMap, key: PRNGKeyArray) -> Float[Array, "num dim"]:
+        return jax.vmap(lambda k: affine.forward(family.sample(k)))(jax.random.split(key, num))
+
+    return across_repeats(member, repeats, families, affines, repeat_keys(key, repeats))
 
 
-def fingerprint_of(target: Target) -> np.ndarray:
-    """The target's score at a few fixed points: enough to tell one model from another."""
-    points = np.random.default_rng(0).normal(size=(_PROBES, target.dim))
-    # One point after the other: with all the data at once, side by side would take their number times the memory.
-    scores = eqx.filter_jit(lambda t, p: jax.lax.map(t.score, p))(target, jnp.asarray(points, default_float()))
-    return np.asarray(scores, np.float64)
+@eqx.filter_jit
+def _log_prob(
+    families: Family, affines: AffineMap, key: PRNGKeyArray, points: Float[Array, "n dim"], num_aux: int, repeats: int
+) -> tuple[Array, Array]:
+    def member(family: Family, affine: AffineMap, key: PRNGKeyArray) -> tuple[Array, Array]:
+        def one(x: Float[Array, " dim"]) -> tuple[Array, Array]:
+            value, error = family.log_prob(key, affine.inverse(x), num_aux)
+            return value - affine.log_det, error
+
+        return jax.lax.map(one, points, batch_size=256)
+
+    values, errors = across_repeats(member, repeats, families, affines, repeat_keys(key, repeats))
+    # The logarithm of the mean over repeats; their errors are independent, and weigh as the repeats do.
+    shares = jax.nn.softmax(values, axis=0)
+    value = jax.nn.logsumexp(values, axis=0) - jnp.log(repeats)
+    return value, jnp.sqrt(jnp.sum((shares * errors) ** 2, axis=0))
 
 
-def load(
-    path: str | os.PathLike[str],
-    target: Target | Callable[..., Array] | None = None,
-    *,
-    family: Family | None = None,
-    objective: Objective | None = None,
-) -> Posterior:
-    """Read a fit written by `Posterior.save` or as a checkpoint.
-
-    The file holds data only: nothing in it is executed, and a damaged or changed file is refused.
-
-    Args:
-        path: The file.
-        target: What it was fitted to, as it was given to `fit`: then the posterior can also be resumed.
-        family: Needed only if the family has a class of your own, which a file cannot hold: any instance of
-            the same structure, whose parameters are then replaced.
-        objective: Needed only to resume, and only if it holds a class or an Optax transform of your own. One
-            that differs from the file's is refused.
-
-    Returns:
-        The posterior. Without `target` it can sample, but not be resumed.
-    """
-    file = Path(path)
-    if not file.is_file():
-        raise FileNotFoundError(f"path must be a fit file; there is no file {str(file)!r}.")
-    header, arrays = _store.read(file)
-    try:
-        posterior = _decode(header, arrays, family, objective)
-    except FitFileError:
-        raise
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
-        raise FitFileError(f"{file} has a malformed header: {type(error).__name__}: {error}") from error
-    return posterior if target is None else attach(posterior, target)
+def repeat_keys(key: PRNGKeyArray, repeats: int) -> RepeatKeys:
+    """One key for every repeat: the first is `key` itself, and none depends on how many there are."""
+    others = [jax.random.fold_in(key, _REPEAT + i) for i in range(1, repeats)]
+    return jnp.stack([key, *others])
 
 
-def attach(posterior: Posterior, target: Target | Callable[..., Array]) -> Posterior:
-    """A loaded posterior with its target, and so with its objective's state; refuses another target."""
-    if not isinstance(target, Target):
-        if posterior.layout.treedef.node_data() is not None and posterior.layout.treedef.node_data()[0] is OrderedDict:
-            raise FitFileError(
-                "the file could not hold the structure of the unknowns: "
-                "give target=sivi.targets.LogDensity(f, like=...)."
-            )
-        zeros = jnp.zeros(posterior.dim, default_float())
-        target = as_target(target, like=posterior.layout.unravel(zeros))
-    if target.layout.variables != posterior.layout.variables:
-        raise FitFileError(
-            f"the fit is of another model: its unknowns are {_variables(posterior.layout)}, "
-            f"the target's {_variables(target.layout)}."
-        )
-    if not _same_scores(fingerprint_of(target), posterior.fingerprint):
-        raise FitFileError("the fit is of another model: the target's score differs from the one it was fitted to.")
-    state = posterior.state
-    if state is None and posterior.objective is not None:
-        bound = posterior.objective.bind(posterior.num_steps)
-        skeleton = eqx.filter_eval_shape(bound.init, posterior.key, posterior.family, target)
-        state = _store.fill(skeleton, list(posterior._state_leaves or ()), "the objective's state")
-    return replace(posterior, target=target, layout=target.layout, state=state)
-
-
-def _same_scores(here: np.ndarray, there: np.ndarray) -> bool:
-    """Whether two fingerprints agree, coordinate by coordinate, up to what devices and versions may differ by."""
-    finite = np.isfinite(there)
-    if here.shape != there.shape or (np.isfinite(here) != finite).any():
-        return False
-    scale = np.where(finite, np.abs(there), 0.0).max(axis=0, keepdims=True, initial=0.0)
-    allowed = 1e-3 * np.abs(there) + 1e-4 * scale
-    return bool((np.abs(here - there) <= allowed)[finite].all())
-
-
-def _variables(layout: Layout) -> str:
-    return ", ".join(f"{v.name} {v.dtype}{list(v.shape)}" for v in layout.variables)
-
-
-def check_same_objective(stored: Objective | None, given: Objective | None) -> None:
-    """Refuse to go on with other settings than a fit was begun with."""
-    if stored is None or given is None:
-        return
-    (here, leaves), (there, stored_leaves) = _encode(given), _encode(stored)
-    same = len(leaves) == len(stored_leaves) and all(map(np.array_equal, leaves, stored_leaves))
-    if here != there or not same:
-        raise FitFileError(f"objective must be the one the fit was begun with, {stored}; got {given}.")
-
-
-def _encode(part: Any) -> tuple[Any, list[np.ndarray]]:
-    leaves: list[Any] = []
-    try:
-        description = _store.encode(part, leaves)
-    except _store.NotStorable as error:
-        # Its arrays can be kept; its code cannot.
-        description = {"custom": str(error)}
-        leaves = jax.tree.leaves(eqx.filter(part, eqx.is_array))
-    return description, [_store.to_numpy(leaf) for leaf in leaves]
-
-
-def _decode(
-    header: dict[str, Any],
-    arrays: dict[str, np.ndarray],
-    family: Family | None,
-    objective: Objective | None,
-) -> Posterior:
-    def group(name: str) -> list[np.ndarray]:
-        count = sum(key.startswith(f"{name}/") for key in arrays)
-        return [arrays[f"{name}/{i}"] for i in range(count)]
-
-    def part(name: str, given: Any) -> Any:
-        if isinstance(header[name], dict) and "custom" in header[name]:
-            return None if given is None else _store.fill(given, group(name), name)
-        stored = _store.decode(header[name], [jnp.asarray(leaf) for leaf in group(name)])
-        if name == "objective":
-            check_same_objective(stored, given)
-        elif given is not None:
-            _store.fill(given, group(name), name)  # checks that the two have the same structure
-        return stored
-
-    if header["format"] != 1:
-        raise FitFileError(f"the file has format {describe(header['format'])}; this version of sivi reads 1.")
-    found_family = part("family", family)
-    if not isinstance(found_family, Family):
-        raise FitFileError(
-            f"the file's family is of a class that it cannot hold ({header['family']}): give family=, "
-            "an instance of the same structure."
-        )
-    found_objective = part("objective", objective)
-    return Posterior(
-        family=found_family,
-        layout=Layout.from_json(header["layout"]),
-        history={name.removeprefix("history/"): arrays[name] for name in arrays if name.startswith("history/")},
-        step=int(header["step"]),
-        num_steps=int(header["num_steps"]),
-        key=jax.random.wrap_key_data(jnp.asarray(arrays["key"]), impl=header["key"]),
-        objective=found_objective if isinstance(found_objective, Objective) else None,
-        state=None,
-        target=None,
-        batch_size=header["batch_size"],
-        skipped=int(header["skipped"]),
-        streak=int(header["streak"]),
-        fingerprint=arrays["fingerprint"],
-        _state_leaves=tuple(group("state")),
+def stack_repeats(tree: PyTree, repeats: int) -> PyTree:
+    """A tree as that of so many equal repeats: its arrays with a leading axis."""
+    return jax.tree.map(
+        lambda leaf: jnp.broadcast_to(leaf, (repeats, *leaf.shape)) if eqx.is_array(leaf) else leaf, tree
     )
+
+
+def initial_states(
+    objective: Objective, keys: RepeatKeys, families: Family, affines: AffineMap, target: Target
+) -> PyTree:
+    """The objective's state at update zero, for every repeat."""
+
+    def member(key: PRNGKeyArray, family: Family, affine: AffineMap) -> PyTree:
+        return objective.init(key, family, pulled_back(target, affine))
+
+    return across_repeats(member, len(keys), keys, families, affines)

@@ -1,16 +1,59 @@
 """Numbers that change during a fit: learning rates, ψ_t of the critic, annealing β_t.
 
 A schedule is a pure function of the number of updates done. Some are relative to the length of the run;
-`fit` binds those with `bind(num_steps)` before it starts.
+`fit` binds those to a `Timeline`, which may become shorter while it runs.
 """
 
 import abc
+from typing import TypeAlias
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array
+from jaxtyping import Array, Int
 
 from ._types import describe
+
+
+class Timeline(eqx.Module):
+    """How far a run has come at a step, when the rest of it can be compressed.
+
+    Up to `bend` a step is 1/num_steps of the run. What is left there, a share 1 − bend/num_steps, is then spread
+    evenly over the steps from `bend` to `end`. A run that is not compressed has bend = end = num_steps.
+
+    Attributes:
+        num_steps: Updates the run was planned for.
+        bend: The update from which the rest is compressed.
+        end: The update at which the run ends.
+
+    Example:
+        >>> timeline = Timeline(num_steps=100, bend=40, end=60)
+        >>> [round(float(timeline.fraction(step)), 6) for step in (20, 40, 50, 60)]
+        [0.2, 0.4, 0.7, 1.0]
+    """
+
+    num_steps: int | Int[Array, ""]
+    bend: int | Int[Array, ""]
+    end: int | Int[Array, ""]
+
+    @staticmethod
+    def of(num_steps: "Steps") -> "Timeline":
+        """The timeline of a run of `num_steps` updates; a timeline itself stays as it is."""
+        return num_steps if isinstance(num_steps, Timeline) else Timeline(num_steps, num_steps, num_steps)
+
+    def fraction(self, step: Array | int) -> Array:
+        """The share of the run that is done at a step, above 1 after its end."""
+        step, bend = jnp.asarray(step, float), jnp.asarray(self.bend, float)
+        left = 1.0 - bend / self.num_steps
+        compressed = bend / self.num_steps + left * (step - bend) / jnp.maximum(self.end - bend, 1.0)
+        return jnp.where((step <= bend) | (bend >= self.num_steps), step / self.num_steps, compressed)
+
+    def __mul__(self, updates: int) -> "Timeline":
+        """The same run for a player that makes several updates a step, and counts them."""
+        return Timeline(self.num_steps * updates, self.bend * updates, self.end * updates)
+
+
+#: The length of a run: a number of updates, or a timeline.
+Steps: TypeAlias = int | Timeline
 
 
 class Schedule(eqx.Module):
@@ -20,8 +63,8 @@ class Schedule(eqx.Module):
     def __call__(self, step: Array | int) -> Array:
         """The value at a step counted from zero."""
 
-    def bind(self, num_steps: int) -> "Schedule":
-        """This schedule for a run of `num_steps` updates."""
+    def bind(self, num_steps: Steps) -> "Schedule":
+        """This schedule for a run of `num_steps` updates, or along a `Timeline`."""
         return self
 
 
@@ -56,36 +99,47 @@ class StepDecay(Schedule):
 
 
 class _RelativeSchedule(Schedule):
-    num_steps: eqx.AbstractVar[int | None]
+    timeline: eqx.AbstractVar[Timeline | None]
 
     def fraction(self, step: Array | int) -> Array:
-        if self.num_steps is None:
+        if self.timeline is None:
             raise ValueError(f"{type(self).__name__} is relative to the length of the run: call bind(num_steps) first.")
-        return jnp.asarray(step, float) / self.num_steps
+        return self.timeline.fraction(step)
 
 
 class Cosine(_RelativeSchedule):
-    """Half a cosine from `initial` to `final` over the whole run.
+    """Half a cosine from `initial` to `final`, over the whole run or what is left of it after holding `initial`.
+
+    Attributes:
+        initial: The value at the start.
+        final: The value at the end.
+        hold: Share of the run with the initial value.
 
     Example:
-        >>> round(float(Cosine(1.0).bind(100)(50)), 6)
-        0.5
+        >>> round(float(Cosine(1.0).bind(100)(50)), 6), round(float(Cosine(1.0, hold=0.5).bind(100)(50)), 6)
+        (0.5, 1.0)
     """
 
     initial: float = eqx.field(static=True, converter=float)
     final: float = eqx.field(static=True, converter=float, default=0.0)
-    num_steps: int | None = eqx.field(static=True, default=None)
+    hold: float = eqx.field(static=True, converter=float, default=0.0)
+    timeline: Timeline | None = None
 
-    def bind(self, num_steps: int) -> "Cosine":
-        return Cosine(self.initial, self.final, num_steps)
+    def __check_init__(self) -> None:
+        if not 0 <= self.hold < 1:
+            raise ValueError(f"hold must be a share of the run in [0, 1); got {self.hold}.")
+
+    def bind(self, num_steps: Steps) -> "Cosine":
+        return Cosine(self.initial, self.final, self.hold, Timeline.of(num_steps))
 
     def __call__(self, step: Array | int) -> Array:
-        weight = 0.5 * (1.0 + jnp.cos(jnp.pi * jnp.clip(self.fraction(step), 0.0, 1.0)))
+        done = (self.fraction(step) - self.hold) / (1.0 - self.hold)
+        weight = 0.5 * (1.0 + jnp.cos(jnp.pi * jnp.clip(done, 0.0, 1.0)))
         return self.final + (self.initial - self.final) * weight
 
 
 class Ramp(_RelativeSchedule):
-    """A straight line from `start` to `end` over the first `until` of the run, then `end`.
+    """`start`, a straight line from it to `end` between the shares `after` and `until` of the run, then `end`.
 
     The default is the annealing of the SIVI-SM paper's experiments, min(1, 0.1 + t / (T/2)).
 
@@ -98,17 +152,20 @@ class Ramp(_RelativeSchedule):
     start: float = eqx.field(static=True, converter=float, default=0.1)
     end: float = eqx.field(static=True, converter=float, default=1.0)
     until: float = eqx.field(static=True, converter=float, default=0.45)
-    num_steps: int | None = eqx.field(static=True, default=None)
+    after: float = eqx.field(static=True, converter=float, default=0.0)
+    timeline: Timeline | None = None
 
     def __check_init__(self) -> None:
         if not 0 < self.until <= 1:
             raise ValueError(f"until must be a share of the run in (0, 1]; got {self.until}.")
+        if not 0 <= self.after < self.until:
+            raise ValueError(f"after must be a share of the run below until, {self.until}; got {self.after}.")
 
-    def bind(self, num_steps: int) -> "Ramp":
-        return Ramp(self.start, self.end, self.until, num_steps)
+    def bind(self, num_steps: Steps) -> "Ramp":
+        return Ramp(self.start, self.end, self.until, self.after, Timeline.of(num_steps))
 
     def __call__(self, step: Array | int) -> Array:
-        weight = jnp.clip(self.fraction(step) / self.until, 0.0, 1.0)
+        weight = jnp.clip((self.fraction(step) - self.after) / (self.until - self.after), 0.0, 1.0)
         return self.start + (self.end - self.start) * weight
 
 

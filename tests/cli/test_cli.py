@@ -1,12 +1,18 @@
 import os
 import subprocess
 import sys
+from dataclasses import replace
+from functools import partial
 
+import jax.numpy as jnp
 import numpy as np
 import pytest
+import xarray
 
 import sivi
-from sivi.cli import main
+from sivi.cli import _draws as draws_of
+from sivi.cli import _fit, main
+from sivi.cli._demo_figures import _calibration
 
 MODEL = "import jax.numpy as jnp\ndim = 2\ndef log_density(x):\n    return -0.5 * jnp.sum((x - 1.0) ** 2)\n"
 
@@ -27,53 +33,149 @@ def fails(capsys, *arguments, code=2):
     return error
 
 
+@pytest.fixture
+def small(monkeypatch):
+    """With an objective that is quick to compile in place of the default one."""
+    objective = sivi.objectives.ScoreMatching(num_particles=8, critic=sivi.objectives.MLPCritic((4,)))
+    monkeypatch.setattr(_fit, "fit", partial(sivi.fit, objective=objective))
+
+
+@pytest.fixture(scope="module")
+def made():
+    """A posterior of two repeats for tests that are not about the fit."""
+    objective = sivi.objectives.ScoreMatching(num_particles=8, critic=sivi.objectives.MLPCritic((4,)))
+    return sivi.fit(
+        lambda x: -jnp.sum(x**2), dim=2, objective=objective, num_steps=4, repeats=2, whiten=None, progress=False
+    )
+
+
+def fit(model, out, *arguments):
+    common = ["fit", model, "--out", out, "--steps", 20, "--num-samples", 50, "--quiet", "--no-whiten"]
+    return main([str(argument) for argument in [*common, *arguments]])
+
+
+CONSTRAINED = """
+import jax.numpy as jnp, sivi
+like = {"L": sivi.correlation_cholesky(2), "file": 0.0, "share": sivi.simplex(2), "tau": sivi.positive()}
+def log_density(p):
+    return -p["tau"] - p["file"] ** 2 + jnp.log(p["L"][1, 1]) + jnp.sum(jnp.log(p["share"]))
+"""
+
+
 class TestFit:
-    def test_a_model_file_with_postponed_annotations(self, tmp_path, capsys):
+    def test_a_model_file_with_postponed_annotations_and_data(self, small, tmp_path, capsys):
         path = tmp_path / "model.py"
         path.write_text(
             "from __future__ import annotations\nimport sivi\n"
-            "class Mine(sivi.targets.Target):\n    dim: int = 2\n"
-            "    def log_prob(self, x, batch=None):\n        return -(x**2).sum()\n"
-            "target = Mine()\n"
+            "class Mine(sivi.targets.BayesianModel):\n    data: tuple\n    dim: int = 22\n"
+            "    def log_prior(self, x):\n        return -(x**2).sum()\n"
+            "    def log_likelihood(self, x, datum):\n        return -((datum[0] @ x - datum[1]) ** 2)\n"
+            "target = Mine(sivi.datasets.waveform_generator(0, 30))\n"
         )
-        assert main(["fit", str(path), "--out", str(tmp_path / "run"), "--steps", "5", "--quiet"]) == 0
+        assert fit(path, tmp_path / "run", "--batch-size", 10) == 0
+        assert sivi.load(tmp_path / "run" / "fit.sivi").batch_size == 10
 
     def test_writes_everything(self, model, tmp_path, capsys):
         out = tmp_path / "run"
         assert main(["fit", str(model), "--out", str(out), "--steps", "30", "--num-samples", "50", "--quiet"]) == 0
         text = capsys.readouterr().out
-        assert "x[0]" in text
-        assert "mean" in text
-        files = ["draws.npz", "fit.sivi", "marginals.png", "samples.png", "traces.png"]
+        files = ["draws.nc", "fit.sivi", "marginals.png", "pairs.png", "samples.png", "traces.png"]
         assert sorted(os.listdir(out)) == files
-        with np.load(out / "draws.npz") as draws:
-            assert draws["x"].shape == (50, 2)
-        assert sivi.load(out / "fit.sivi").step == 30
+        assert sorted(text.splitlines()[-1].split(": ")[1].split(", ")) == files
+        posterior = sivi.load(out / "fit.sivi")
+        assert posterior.step == 30
+        # The table is of the draws in the file, and those are the posterior's.
+        with xarray.open_datatree(out / "draws.nc") as tree:
+            draws = tree["posterior/x"].values
+            assert tree["sample_stats/lp"].shape == (1, 50)
+            assert tree["fit/loss"].shape == (1, 30)
+        np.testing.assert_array_equal(draws[0], posterior.sample(50, key=0))
+        row = next(line for line in text.splitlines() if line.startswith("x[1]")).split()
+        expected = [draws[0, :, 1].mean(), draws[0, :, 1].std(), *np.quantile(draws[0, :, 1], [0.05, 0.5, 0.95])]
+        np.testing.assert_allclose([float(cell) for cell in row[1:]], expected, atol=5.1e-4)
+        assert "R-hat" not in text
 
-    def test_resume_continues_to_the_total(self, model, tmp_path, capsys):
+    def test_repeats_resume_and_sample(self, small, model, tmp_path, capsys):
         out = tmp_path / "run"
-        common = ["fit", str(model), "--out", str(out), "--num-samples", "20", "--quiet"]
-        assert main([*common, "--steps", "10"]) == 0
-        assert main([*common, "--steps", "25", "--resume"]) == 0
-        assert sivi.load(out / "fit.sivi").step == 25
-
-    def test_named_unknowns(self, tmp_path, capsys):
-        path = tmp_path / "named.py"
-        path.write_text(
-            "import numpy as np\nlike = {'mu': 0.0, 'w': np.zeros(2)}\n"
-            "def log_density(p):\n    return -p['mu'] ** 2 - (p['w'] ** 2).sum()\n"
-        )
-        assert main(["fit", str(path), "--out", str(tmp_path / "run"), "--steps", "5", "--quiet"]) == 0
+        assert fit(model, out, "--repeats", 3, "--steps", 10) == 0
+        assert fit(model, out, "--steps", 25, "--resume") == 0
+        assert (sivi.load(out / "fit.sivi").step, sivi.load(out / "fit.sivi").repeats) == (25, 3)
         text = capsys.readouterr().out
-        assert "mu" in text
-        assert "w[1]" in text
-        with np.load(tmp_path / "run" / "draws.npz") as draws:
-            assert set(draws) == {"mu", "w"}
+        assert "R-hat compares the 3 independent fits" in text
+        with xarray.open_datatree(out / "draws.nc") as tree:
+            draws = tree["posterior/x"].values
+        assert draws.shape == (3, 17, 2)
+        (row,) = [line for line in text.split("written")[1].splitlines() if line.startswith("x[0]")]
+        rhat = sivi.samplers.split_rhat(draws.astype(float))
+        assert row.split()[-1] == f"{rhat[0]:.3f}"
+        # From the file alone, the same draws; as plain arrays, the repeats in turn.
+        more = tmp_path / "more.npz"
+        assert main(["sample", str(out / "fit.sivi"), "--num", "50", "--out", str(more)]) == 0
+        again = capsys.readouterr().out
+        assert row in again
+        assert again.splitlines()[-1] == f"written: {more}"
+        with np.load(more) as arrays:
+            np.testing.assert_array_equal(arrays["x"], np.swapaxes(draws, 0, 1).reshape(-1, 2)[:50])
 
-    def test_a_target(self, tmp_path, capsys):
-        path = tmp_path / "target.py"
-        path.write_text("import sivi\ntarget = sivi.targets.Banana()\n")
-        assert main(["fit", str(path), "--out", str(tmp_path / "run"), "--steps", "5", "--quiet"]) == 0
+    def test_constrained_unknowns(self, small, tmp_path, capsys, monkeypatch):
+        path = tmp_path / "named.py"
+        path.write_text(CONSTRAINED)
+        assert fit(path, tmp_path / "run") == 0
+        text = capsys.readouterr().out
+        first = [line.split()[0] for line in text.splitlines()[2:11] if line]
+        assert first == ["L[0,0]", "L[0,1]", "L[1,0]", "L[1,1]", "file", "share[0]", "share[1]", "tau"]
+        with xarray.open_datatree(tmp_path / "run" / "draws.nc") as tree:
+            assert (tree["posterior/tau"] > 0).all()
+            np.testing.assert_allclose(tree["posterior/share"].sum("share_dim_0"), 1.0, rtol=1e-5)
+        monkeypatch.chdir(tmp_path)
+        assert main(["sample", "run/fit.sivi", "--num", "7", "--seed", "5"]) == 0
+        posterior = sivi.load("run/fit.sivi")
+        with xarray.open_datatree("draws.nc") as tree:
+            assert "sample_stats" not in tree.children
+            np.testing.assert_allclose(tree["posterior/tau"][0], posterior.sample(7, key=5)["tau"], rtol=1e-6)
+        assert main(["sample", "run/fit.sivi", "--num", "7", "--seed", "5", "--out", "draws.npz"]) == 0
+        with np.load("draws.npz") as arrays:
+            assert {name: array.shape for name, array in arrays.items()} == {
+                "L": (7, 2, 2),
+                "file": (7,),
+                "share": (7, 2),
+                "tau": (7,),
+            }
+            np.testing.assert_allclose(arrays["tau"], posterior.sample(7, key=5)["tau"], rtol=1e-6)
+
+    def test_exit_code_says_whether_the_fit_came_to_its_end(self, made, model, tmp_path, capsys, monkeypatch):
+        def ends(**changes):
+            monkeypatch.setattr(_fit, "fit", lambda *arguments, **settings: replace(made, **changes))
+            return fit(model, tmp_path / "run")
+
+        assert ends(num_steps=10, stop_state=None) == 130
+        assert capsys.readouterr().out.splitlines()[-1] == "interrupted at update 4 of 10: --resume goes on"
+        assert ends() == 0
+        # Before its last update, but at the end of its plateau.
+        assert ends(num_steps=10, stop_state=replace(made.stop_state, end=jnp.int32(4))) == 0
+
+    def test_without_arviz(self, made, model, tmp_path, capsys, monkeypatch):
+        for name in ("arviz_base", "arviz_stats"):
+            monkeypatch.setitem(sys.modules, name, None)
+        monkeypatch.setattr(_fit, "fit", lambda *arguments, **settings: made)
+        monkeypatch.chdir(tmp_path)
+        assert fit(model, "run") == 0
+        text = capsys.readouterr().out
+        assert text.splitlines()[-1].startswith("the draws are plain arrays: a netCDF file needs ArviZ (pip install")
+        assert "R-hat" in text
+        assert main(["sample", "run/fit.sivi", "--num", "50"]) == 0
+        with np.load("run/draws.npz") as draws, np.load("draws.npz") as again:
+            assert draws["x"].shape == (50, 2)
+            np.testing.assert_array_equal(draws["x"], again["x"])
+
+
+def test_numbers_of_a_small_scale_are_shown():
+    values = np.array([[[1.00012], [1.00034], [1.00056]]])
+    assert draws_of.summary(sivi.targets.Layout.vector(1), values).splitlines()[-1].split()[:3] == [
+        "x[0]",
+        "1.000340",
+        "0.000180",
+    ]
 
 
 @pytest.mark.usefixtures("as_a_user")
@@ -115,14 +217,31 @@ class TestBadInput:
     def test_resume_without_a_fit(self, model, tmp_path, capsys):
         assert "--resume needs a fit to continue" in fails(capsys, "fit", model, "--out", tmp_path, "--resume")
 
-    def test_resume_of_another_model(self, model, tmp_path, capsys):
+    def test_resume_of_another_model(self, small, model, tmp_path, capsys):
         out = tmp_path / "run"
-        assert main(["fit", str(model), "--out", str(out), "--steps", "3", "--num-samples", "20", "--quiet"]) == 0
+        assert fit(model, out) == 0
         before = (out / "fit.sivi").read_bytes()
         model.write_text(MODEL.replace("1.0", "5.0"))
         capsys.readouterr()
         assert "of another model" in fails(capsys, "fit", model, "--out", out, "--resume")
         assert (out / "fit.sivi").read_bytes() == before
+
+    def test_settings_that_fit_refuses(self, model, tmp_path, capsys):
+        out = tmp_path / "run"
+        assert "repeats must be at least 1; got 0" in fails(capsys, "fit", model, "--repeats", 0, "--out", out)
+        assert "batch_size" in fails(capsys, "fit", model, "--batch-size", 3, "--out", out)
+
+    def test_sample(self, tmp_path, capsys, monkeypatch):
+        bad = tmp_path / "bad.sivi"
+        bad.write_bytes(b"not a fit")
+        assert "there is no file" in fails(capsys, "sample", tmp_path / "none.sivi")
+        assert "is not a sivi fit file" in fails(capsys, "sample", bad)
+        assert "--num must be at least 1; got 0" in fails(capsys, "sample", bad, "--num", 0)
+        assert "--out must end in .nc or .npz; got 'draws.csv'" in fails(capsys, "sample", bad, "--out", "draws.csv")
+        message = fails(capsys, "sample", bad, "--out", tmp_path / "none" / "draws.nc")
+        assert "--out must be in an existing folder" in message
+        monkeypatch.setitem(sys.modules, "h5netcdf", None)
+        assert "a netCDF file needs ArviZ (pip install" in fails(capsys, "sample", bad, "--out", "draws.nc")
 
     @pytest.mark.parametrize("arguments", [[], ["nonsense"], ["fit"], ["fit", "m.py", "--steps", "many"]])
     def test_usage(self, arguments, capsys):
@@ -132,19 +251,36 @@ class TestBadInput:
 
 
 def test_help_has_examples(capsys):
-    for arguments in (["--help"], ["demo", "--help"], ["fit", "--help"]):
+    for arguments in (["--help"], ["demo", "--help"], ["fit", "--help"], ["sample", "--help"]):
         with pytest.raises(SystemExit) as caught:
             main(arguments)
         assert caught.value.code == 0
         assert "example" in capsys.readouterr().out
 
 
-def test_demo_prints_distances_and_draws_figures(tmp_path, capsys):
-    assert main(["demo", "--out", str(tmp_path), "--steps", "40"]) == 0
+@pytest.mark.parametrize("chains", ["NUTS", "HMC"])
+def test_demo(tmp_path, capsys, monkeypatch, chains):
+    if chains == "HMC":
+        monkeypatch.setitem(sys.modules, "blackjax", None)
+    assert main(["demo", "--out", str(tmp_path), "--quick", "--steps", "40"]) == 0
     text = capsys.readouterr().out
-    assert "X-shaped" in text
-    assert "KL(exact|fit)" in text
-    assert len(list(tmp_path.glob("*.png"))) == 5
+    assert f"comparing with {chains} (BlackJAX" in text
+    assert ("pip install 'sivi[mcmc]'" in text) == (chains == "HMC")
+    assert [line.split()[0] for line in text.splitlines()[4:26]] == [f"x[{i}]" for i in range(22)]
+    rows = {line.split()[0]: line.split()[1:] for line in text.splitlines() if line.startswith(("sivi ", chains + " "))}
+    # Warm-up and chains are near the posterior: its held-out log likelihood is -0.28, that of a coin -0.69.
+    assert all(-0.45 < float(row[0]) < -0.2 for row in rows.values())
+    assert float(rows["sivi"][2]) < 1.0
+    assert float(rows[chains][4]) < 1.2
+    assert sorted(os.listdir(tmp_path)) == ["marginals.png", "pairs.png", "predictions.png", "traces.png"]
+
+
+def test_calibration():
+    probabilities = np.array([0.01, 0.03, 0.55, 1.0])
+    mean, frequency, error = _calibration(probabilities, np.array([0, 1, 1, 1]))
+    np.testing.assert_allclose(mean, [0.02, 0.55, 1.0])
+    np.testing.assert_allclose(frequency, [0.5, 1.0, 1.0])
+    np.testing.assert_allclose(error, np.sqrt([0.02 * 0.98 / 2, 0.55 * 0.45, 0.0]))
 
 
 def test_runs_as_a_module(tmp_path):

@@ -8,6 +8,7 @@ import optax
 import sivi
 from oracles import linear_gaussian_model
 from sivi import families, objectives, optimizers, schedules, targets
+from sivi.warmup import DenseMap
 
 TARGETS = {
     "Banana": targets.Banana,
@@ -20,12 +21,19 @@ TARGETS = {
     "LinearRegression": lambda: targets.LinearRegression(
         np.random.default_rng(0).normal(size=(12, 2)), np.random.default_rng(1).normal(size=12)
     ),
+    "LogisticRegression": lambda: targets.LogisticRegression(
+        np.random.default_rng(2).normal(size=(12, 3)), np.arange(12) % 3 == 0, prior_scale=2.0
+    ),
     "BayesianModel": linear_gaussian_model,
     "LogDensity": lambda: targets.LogDensity(
         lambda p: -jnp.sum(p["a"] ** 4) - p["b"] ** 2 + p["a"][0] * p["b"], like={"a": np.zeros(2), "b": 0.0}
     ),
     "ScoreFunction": lambda: targets.ScoreFunction(lambda x: -x - x**3, dim=2),
+    "Whitened": lambda: targets.Whitened(
+        targets.Banana(), DenseMap(jnp.array([0.5, -1.0]), jnp.array([[1.0, 0.0], [0.7, 2.0]]))
+    ),
     "Tempered": lambda: targets.Tempered(targets.Banana(), jnp.asarray(0.4, float), targets.Multimodal()),
+    "Bridge": lambda: targets.Bridge(targets.Banana(), targets.Multimodal(), jnp.asarray(-0.7, float)),
 }
 
 MIXINGS = {
@@ -51,6 +59,9 @@ OBJECTIVES = {
     "ScoreMatching-scheduled": lambda: objectives.ScoreMatching(psi=schedules.StepDecay(1.0, 0.9, 3), **_SMALL),
     "PlugInFisher": lambda: objectives.PlugInFisher(**_SMALL),
     "PathKL": lambda: objectives.PathKL(critic_warmup=3, **_SMALL),
+    "PathKL-structured": lambda: objectives.PathKL(
+        num_particles=32, critic_warmup=3, critic=objectives.StructuredCritic((16,))
+    ),
     "SurrogateELBO": lambda: objectives.SurrogateELBO(num_particles=16, num_aux=5, block_size=3),
     "SurrogateELBO-growing": lambda: objectives.SurrogateELBO(num_particles=16, num_aux=schedules.Ramp(1, 9)),
     "UnbiasedELBO": lambda: objectives.UnbiasedELBO(num_particles=4, num_iterations=3, burn_in=1, num_leapfrog=2),
@@ -63,12 +74,15 @@ OBJECTIVES = {
     "Annealed-path": lambda: objectives.Annealed(
         objectives.ScoreMatching(**_SMALL), schedules.Ramp(0.0, 1.0, 0.5), targets.Multimodal()
     ),
+    "Bridged": lambda: objectives.Bridged(
+        objectives.PathKL(critic_warmup=3, **_SMALL), schedules.Ramp(0.4, 0.0, 0.6), base=targets.Multimodal()
+    ),
 }
 
 #: Annealing around the others, held to one test alone, in tests/objectives/test_annealed.py.
 ANNEALED_OBJECTIVES = {
     f"Annealed-{name}": lambda name=name: objectives.Annealed(OBJECTIVES[name]())
-    for name in ("PathKL", "SurrogateELBO", "UnbiasedELBO", "KernelStein")
+    for name in ("PathKL", "PathKL-structured", "SurrogateELBO", "UnbiasedELBO", "KernelStein")
 }
 
 #: Objectives that a file cannot hold, since they carry a user's own Optax transform.

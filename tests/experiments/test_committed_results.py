@@ -28,7 +28,14 @@ def test_page_is_made_from_them():
     }
     assert (ROOT / "docs/results.md").read_text() == page(list(EXPERIMENTS.values()), results, images)
     shown = [name for name, links in images.items() if links]
-    assert shown == ["toy-samples", "toy-dynamics", "toy-convergence", "toy-bias"]
+    assert shown == [
+        "toy-samples",
+        "toy-dynamics",
+        "toy-convergence",
+        "toy-bias",
+        "waveform-marginals",
+        "waveform-cov",
+    ]
 
 
 def test_readme_quotes_them():
@@ -36,6 +43,6 @@ def test_readme_quotes_them():
     readme = (ROOT / "README.md").read_text().replace("**", "")
     for target, label in {"banana": "banana", "multimodal": "multimodal", "x-shaped": "X-shaped"}.items():
         methods = summary[target]["methods"]
-        cells = [mean_sd(methods[m]["mean"], methods[m]["sd"]) for m in ("sivi", "uivi", "sivi-sm", "path-kl")]
+        cells = [mean_sd(methods[m]["mean"], methods[m]["sd"]) for m in ("sivi", "uivi", "sivi-sm", "default")]
         paper = mean_sd(methods["sivi-sm"]["paper_mean"], methods["sivi-sm"]["paper_sd"])
         assert f"| {' | '.join([label, *cells, paper])} |" in readme

@@ -5,12 +5,15 @@ import sivi
 from sivi.experiments import _fits
 from sivi.experiments._fits import fit_stages
 from sivi.objectives import Annealed, MLPCritic, ScoreMatching
+from sivi.stopping import Plateau
 
 TARGET = sivi.targets.XShaped()
 SETTINGS = {
     "num_steps": 100,
     "key": 3,
     "objective": Annealed(ScoreMatching(num_particles=8, critic=MLPCritic((4,)), psi=0.0)),
+    "whiten": None,
+    "stop": None,
 }
 
 
@@ -67,6 +70,16 @@ def test_a_damaged_checkpoint_is_not_used(tmp_path):
     file.write_bytes(file.read_bytes()[:-10])
     (posterior,) = fit_stages(TARGET, [40], tmp_path, **SETTINGS)
     assert same(posterior, fit_until(40))
+
+
+def test_a_fit_that_ends_at_a_plateau_is_a_result(tmp_path):
+    """A huge tolerance: after the two blocks that are compared, the rest is the final decay."""
+    rule = Plateau(1e6, every=5, blocks=2, after=0.0, decay=0.5)
+    (posterior,) = fit_stages(TARGET, [100], tmp_path, **SETTINGS | {"stop": rule})
+    assert posterior.step == 30  # 20 updates to see the plateau, and half as many to end
+    assert posterior.finished
+    (again,) = fit_stages(TARGET, [100], tmp_path, **SETTINGS | {"stop": rule})  # from the checkpoint
+    assert same(again, posterior)
 
 
 def test_what_ctrl_c_leaves_is_not_taken_for_a_result(tmp_path, monkeypatch):

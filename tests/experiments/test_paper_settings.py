@@ -14,7 +14,7 @@ import sivi
 from sivi.experiments import EXPERIMENTS, MODES
 from sivi.experiments._describe import describe
 from sivi.experiments._paper_settings import METHODS, Method, family, sivi_sm
-from sivi.objectives import Annealed, PathKL, ScoreMatching
+from sivi.objectives import Annealed, ScoreMatching
 
 ROOM = Path(sivi.__file__).parent / "experiments"
 
@@ -38,7 +38,7 @@ def test_rates_decay_every_thousand_updates():
         np.testing.assert_allclose(optimizer.learning_rate(2500), rate * 0.81, rtol=1e-6)
 
 
-@pytest.mark.parametrize("name", [name for name in METHODS if name != "path-kl"])
+@pytest.mark.parametrize("name", [name for name in METHODS if name != "default"])
 def test_annealed_on_two_targets(name):
     kinds = {target: METHODS[name].fit_settings(target, 0)["objective"] for target in ("banana", "multimodal")}
     assert isinstance(kinds["multimodal"], Annealed)
@@ -50,12 +50,21 @@ def test_annealed_on_two_targets(name):
     np.testing.assert_allclose([schedule(t) for t in (0, 10_000, 22_500, 40_000)], [0.1, 0.5, 1.0, 1.0], rtol=1e-5)
 
 
-def test_the_default_call_is_one():
-    settings = METHODS["path-kl"].fit_settings("multimodal", 7)
-    assert set(settings) == {"objective", "key"}
-    assert settings["key"] == 7
-    assert describe(settings["objective"]) == describe(PathKL())
-    assert METHODS["path-kl"].num_updates == sivi.defaults.NUM_STEPS
+def test_the_papers_settings_are_taken_as_they_are():
+    """In x itself and to the last update."""
+    for name in METHODS:
+        settings = METHODS[name].fit_settings("multimodal", 7)
+        if name != "default":
+            assert (settings["whiten"], settings["stop"], settings["key"]) == (None, None, 7)
+
+
+def test_the_default_call_has_a_key_and_nothing_else():
+    assert METHODS["default"].fit_settings("multimodal", 7) == {"key": 7}
+    assert METHODS["default"].num_updates == sivi.defaults.recipe(2).num_steps
+    stored = METHODS["default"].described("multimodal")
+    assert stored["objective"] == describe(sivi.defaults.recipe(2).objective())
+    assert stored["recipe"]["num_particles"] == sivi.defaults.recipe(2).num_particles
+    assert METHODS["default"].described("banana") == stored
 
 
 def test_a_change_of_any_number_shows_in_the_description():
@@ -88,8 +97,10 @@ def test_full_runs_are_as_long_as_the_papers():
     for name in ("toy-kl", "toy-samples", "toy-convergence", "toy-dynamics", "toy-bias"):
         for job in EXPERIMENTS[name].jobs("full", 1):
             method = job.settings.get("method", "sivi-sm")
-            if method in ("path-kl", "kernel-stein"):
-                assert job.settings["num_steps"] == sivi.defaults.NUM_STEPS
+            if method == "default":
+                assert job.settings["num_steps"] == sivi.defaults.recipe(2).num_steps
+            elif method == "kernel-stein":
+                assert job.settings["num_steps"] == 20_000
             elif method != "exact":
                 assert job.settings["num_steps"] == 50_000
     assert EXPERIMENTS["toy-kl"].default_seeds("full") == 5
@@ -97,7 +108,16 @@ def test_full_runs_are_as_long_as_the_papers():
     assert all(job.settings["stops"] == [1000, 2000, 3000, 4000] for job in dynamics)
 
 
-@pytest.mark.parametrize("path", [*sorted(ROOM.glob("toy_*.py")), ROOM / "_paper_settings.py", ROOM / "_snapshots.py"])
+@pytest.mark.parametrize(
+    "path",
+    [
+        *sorted(ROOM.glob("toy_*.py")),
+        *sorted(ROOM.glob("*waveform*.py")),
+        ROOM / "_paper_settings.py",
+        ROOM / "_call.py",
+        ROOM / "_snapshots.py",
+    ],
+)
 def test_experiments_use_the_public_names_only(path):
     for node in ast.walk(ast.parse(path.read_text())):
         if isinstance(node, ast.ImportFrom) and node.level == 2:

@@ -33,7 +33,7 @@ def test_bar_is_mean_plus_two_sd_plus_allowance():
     np.testing.assert_allclose(bar("banana", "sivi"), 0.2366)
     np.testing.assert_allclose(bar("multimodal", "sivi-sm"), 0.0049)
     np.testing.assert_allclose(bar("x-shaped", "uivi"), 0.0432)
-    assert bar("banana", "path-kl") is None
+    assert bar("banana", "default") is None
 
 
 def test_cells_are_less_the_floor():

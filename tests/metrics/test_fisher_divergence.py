@@ -13,9 +13,11 @@ from sivi.families import Conditional, Family
 from sivi.families.diagonal_gaussian import GaussianAt
 from sivi.metrics import fisher_divergence
 from sivi.metrics._family_score import _moments, train_family_score
-from sivi.objectives import MLPCritic
+from sivi.objectives import MLPCritic, StructuredCritic
 from sivi.optimizers import Adam
-from sivi.targets import GaussianMixture, IsotropicGaussian
+from sivi.posterior import Posterior, stack_repeats
+from sivi.targets import GaussianMixture, IsotropicGaussian, LogDensity
+from sivi.warmup import DiagonalMap
 
 SMALL = {"num_steps": 800, "num_particles": 256, "critic": MLPCritic((32, 32), skip=True, final_scale=0.0)}
 
@@ -190,6 +192,16 @@ def test_any_family_will_do_with_its_score():
         ({"key": "seed"}, TypeError, r"^key must be an int or one JAX random key; got 'seed'\.$"),
         ({"score_q": jnp.sum}, ValueError, r"^score_q must return a vector of shape \(3,\); got an array of .*\(\)\.$"),
         ({"critic": "mlp"}, TypeError, r"^critic must be settings such as sivi.objectives.MLPCritic\(\); got 'mlp'\.$"),
+        (
+            {
+                "fit": sivi.SemiImplicit(
+                    sivi.NormalMixing(2), sivi.DiagonalGaussian(2, 3, hidden=(4,), key=jax.random.key(0))
+                ),
+                "critic": StructuredCritic((4,)),
+            },
+            TypeError,
+            r"^critic must be settings of a function of x alone, .* standardised draws; got a StructuredCritic\.$",
+        ),
         ({"optimizer": 1e-3}, TypeError, r"^optimizer must be a sivi.optimizers.Optimizer or an Optax transform"),
         (
             {"fit": eqx.tree_at(lambda f: f.conditional.b, linear_gaussian_family(), jnp.full(3, jnp.nan))},
@@ -209,3 +221,25 @@ def test_wrong_arguments(changes, kind, message, as_a_user):
     arguments |= {"critic": MLPCritic((4,))} | changes
     with pytest.raises(kind, match=message):
         fisher_divergence(**arguments)
+
+
+def test_of_a_whitened_posterior_is_that_in_the_coordinates_of_the_fit():
+    """q = N(m, L Lᵀ) against N(m + δ, L Lᵀ): ‖Lᵀ · Σ⁻¹δ‖² = ‖L⁻¹δ‖², whatever the units of x."""
+    family = linear_gaussian_family()
+    b, covariance = family.conditional.b, family.conditional.covariance
+    mean, scale = jnp.array([100.0, -3.0, 0.0])[: family.dim], jnp.array([50.0, 0.01, 1.0])[: family.dim]
+    layout = LogDensity(jnp.sum, dim=family.dim).layout
+    families, affines = stack_repeats((family, DiagonalMap(mean, scale)), 1)
+    posterior = Posterior(families, affines, layout, {}, 0, 1, jax.random.key(0), None, None, None)
+    precision = jnp.linalg.inv(covariance)
+    shift = jnp.full(family.dim, 0.3)
+
+    def log_density(x):
+        u = (x - mean) / scale - b - shift
+        return -0.5 * u @ precision @ u
+
+    def score_q(x):
+        return -(precision @ ((x - mean) / scale - b)) / scale
+
+    found = fisher_divergence(posterior, log_density, key=0, score_q=score_q, num_draws=100)
+    np.testing.assert_allclose(found.value, jnp.sum((precision @ shift) ** 2), rtol=1e-3)

@@ -127,7 +127,7 @@ def test_warm_up_trains_the_critic_before_the_family_moves():
 def test_minibatch_loss_and_gradient_are_unbiased(x64, num_data, batch_size):
     target, family = linear_gaussian_model(num_data), linear_gaussian_family()
     objective = PathKL(clip=None)
-    critic = objective.critic.init(jax.random.key(1), 3)
+    critic = objective.critic.init(jax.random.key(1), family)
     field = objective.field_of(critic, jnp.int32(0))
     noise = family.sample_noise(jax.random.key(2), (6,))
     gradient = eqx.filter_jit(

@@ -125,7 +125,7 @@ def test_minibatch_loss_and_gradient_are_unbiased(x64, psi, num_data, batch_size
     target = linear_gaussian_model(num_data)
     family = linear_gaussian_family()
     objective = ScoreMatching(psi=psi)
-    critic = objective.critic.init(jax.random.key(1), 3)
+    critic = objective.critic.init(jax.random.key(1), family)
     noise = family.sample_noise(jax.random.key(2), (8,))
     split = psi != 0.0
 
@@ -162,7 +162,7 @@ def test_minibatch_plug_in_loss_is_unbiased(x64):
     """With ψ ≠ 0 the plug-in squares the score too."""
     target, family = linear_gaussian_model(4), linear_gaussian_family()
     objective = PlugInFisher(psi=0.7)
-    field = objective.field_of(objective.critic.init(jax.random.key(1), 3), jnp.int32(0))
+    field = objective.field_of(objective.critic.init(jax.random.key(1), family), jnp.int32(0))
     noise = family.sample_noise(jax.random.key(2), (8,))
     loss = eqx.filter_jit(lambda batch: objective.family_loss(family, field, target, batch, noise)[0])
     each = [loss(jnp.array(b)) for b in itertools.permutations(range(4), 2)]

@@ -7,7 +7,8 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
-from sivi.plots import plot_arrows, plot_critic, plot_marginals, plot_samples, plot_traces
+from sivi.plots import plot_arrows, plot_critic, plot_marginals, plot_pairs, plot_samples, plot_traces
+from sivi.plots.pairs import mass_levels
 from sivi.plots.samples import _density, _levels
 from sivi.targets import GaussianMixture, XShaped
 
@@ -66,10 +67,52 @@ def test_traces_have_a_panel_per_metric_and_survive_gaps():
     assert figure.axes[0].get_xlim() == (0.0, 1000.0)
 
 
+def test_traces_of_repeats_are_a_line_each():
+    means = np.array([1.0, 2.0, 5.0])
+    figure = plot_traces({"loss": np.repeat(means[:, None], 600, axis=1), "beta": np.zeros((3, 600))})
+    lines = figure.axes[0].lines[:3]
+    np.testing.assert_array_equal([line.get_ydata() for line in lines], np.repeat(means[:, None], 150, axis=1))
+    assert [line.get_xdata()[-1] for line in lines] == [600.0] * 3
+    assert len({line.get_color() for line in lines}) == 3
+    assert figure.axes[0].get_xlim() == (0.0, 600.0)
+
+
 def test_marginals_have_a_panel_per_coordinate():
     draws = np.random.default_rng(2).normal(size=(200, 5))
-    figure = plot_marginals(draws, draws, names=list("abcde"))
+    figure = plot_marginals(draws, draws, names=list("abcde"), labels=("fit", "NUTS"))
     assert [ax.get_title() for ax in figure.axes[:5]] == list("abcde")
+    assert [text.get_text() for text in figure.axes[0].get_legend().get_texts()] == ["fit", "NUTS"]
+
+
+def test_pairs_are_a_triangle_of_all_coordinates():
+    rng = np.random.default_rng(3)
+    draws = rng.normal(size=(3000, 3)) * [1.0, 2.0, 0.5] + [0.0, 5.0, -3.0]
+    figure = plot_pairs(draws, draws + 1.0, names=["a", "b", "c"], labels=("fit", "truth"))
+    assert [ax.get_title() for ax in figure.axes if ax.get_title()] == ["a", "b", "c"]
+    assert [(ax.get_xlabel(), ax.get_ylabel()) for ax in figure.axes[3:]] == [("a", "c"), ("b", ""), ("c", "")]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["fit", "truth"]
+    # The fit's curve on the diagonal peaks at its mean, the reference's one further on.
+    for ax, centre in zip((figure.axes[0], figure.axes[2], figure.axes[5]), (0.0, 5.0, -3.0), strict=True):
+        peaks = [line.get_xdata()[np.argmax(line.get_ydata())] for line in ax.lines]
+        spread = np.std(draws[:, [0.0, 5.0, -3.0].index(centre)])
+        np.testing.assert_allclose(peaks, [centre, centre + 1.0], atol=0.35 * spread)
+    # Below it, x is the column's coordinate and y the row's.
+    fit, truth = (np.concatenate([p.vertices for p in c.get_paths()]).mean(0) for c in figure.axes[4].collections)
+    np.testing.assert_allclose(fit, [5.0, -3.0], atol=0.4)
+    np.testing.assert_allclose(truth, [6.0, -2.0], atol=0.4)
+
+
+def test_pairs_fit_into_part_of_a_figure():
+    figure = plt.figure()
+    left, right = figure.subfigures(1, 2)
+    assert plot_pairs(DRAWS, figure=left) is left
+    assert (len(left.axes), len(right.axes)) == (3, 0)
+
+
+def test_levels_of_a_known_density():
+    """Of exp(−r²/2), the disc that holds a share p of the mass ends at the value 1 − p."""
+    x, y = np.meshgrid(*[np.linspace(-6.0, 6.0, 401)] * 2)
+    np.testing.assert_allclose(mass_levels(np.exp(-0.5 * (x**2 + y**2)), (0.9, 0.5)), [0.1, 0.5], rtol=0.02)
 
 
 @pytest.mark.parametrize(
@@ -77,6 +120,9 @@ def test_marginals_have_a_panel_per_coordinate():
     [
         (lambda: plot_samples(np.zeros((3, 3))), r"draws must have shape \(n, 2\); got \(3, 3\)"),
         (lambda: plot_critic(lambda x: x, np.zeros(3)), r"draws must have shape \(n, 2\)"),
+        (lambda: plot_pairs(DRAWS[:, :1]), r"draws must have shape \(n, dim\) with dim at least 2 .* got \(500, 1\)"),
+        (lambda: plot_pairs(DRAWS, np.ones((9, 3))), r"draws and reference must have the same dim; got 2 and 3"),
+        (lambda: plot_pairs(DRAWS, names=["a"]), r"names must have one entry per coordinate, 2; got 1"),
         (
             lambda: plot_arrows(np.zeros((3, 2)), np.zeros((4, 2))),
             r"got \(3, 2\) and \(4, 2\)",

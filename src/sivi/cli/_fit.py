@@ -4,35 +4,34 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-import jax
-import numpy as np
-
-from .._files import write_whole
 from ..fit import fit
-from ..plots import plot_marginals, plot_samples, plot_traces
+from ..plots import plot_samples, plot_traces
 from ..posterior import Posterior
 from ..targets import Target
+from ._draws import NEEDS_ARVIZ, entries, has_arviz, mixed, save_marginals_and_pairs, summary, write_draws
 from ._errors import UsageError
 from ._model_file import describe_error, load_target
-from ._output import save_figure, table, use_files_only, writable_folder
-
-_MOST_ROWS = 40  # of the printed summary
-_MOST_PANELS = 16  # of the marginals figure
+from ._output import save_figure, use_files_only, writable_folder
 
 _EPILOG = """\
 the model file defines one of
   target                    a sivi Target
   log_density and dim       a JAX function of a vector of that length
-  log_density and like      a JAX function of the structure of that example
+  log_density and like      a JAX function of the structure of that example; constraints are leaves of it
 
 example model.py:
   import jax.numpy as jnp
-  dim = 2
-  def log_density(x):
-      return -0.5 * (x[0] ** 2 + (x[1] - x[0] ** 2) ** 2)
+  import sivi
+  like = {"mu": 0.0, "tau": sivi.positive()}
+  y = jnp.array([2.1, -0.3, 1.4, 0.8])
+  def log_density(p):
+      return -0.5 * p["mu"] ** 2 - p["tau"] - jnp.sum(0.5 * ((y - p["mu"]) / p["tau"]) ** 2 + jnp.log(p["tau"]))
 
-written to the folder: fit.sivi (the fit; sivi.load opens it), draws.npz (arrays by variable name), and, with
-matplotlib, traces.png, marginals.png and, in two dimensions, samples.png
+written to the folder: fit.sivi (the fit; `sivi sample` and sivi.load open it), draws.nc (for ArviZ, a chain per
+repeat; without ArviZ draws.npz, arrays by variable name), and, with matplotlib, traces.png, marginals.png, pairs.png
+and, for a vector of two unknowns, samples.png
+
+exit codes: 0 the fit came to its end, 130 it was interrupted (--resume goes on)
 """
 
 
@@ -49,7 +48,16 @@ def add_to(commands: Any) -> None:
     command.add_argument(
         "--out", metavar="DIR", default="sivi-fit", help="folder for the results (default: %(default)s)"
     )
-    command.add_argument("--steps", type=int, metavar="N", help="number of updates")
+    command.add_argument("--steps", type=int, metavar="N", help="number of updates, at most")
+    command.add_argument(
+        "--repeats",
+        type=int,
+        default=1,
+        metavar="N",
+        help="independent fits, whose agreement the table shows (default: %(default)s)",
+    )
+    command.add_argument("--batch-size", type=int, metavar="N", help="rows of data per update, for a model with data")
+    command.add_argument("--no-whiten", action="store_true", help="fit in the coordinates of the model as they are")
     command.add_argument("--seed", type=int, default=0, help="random seed (default: %(default)s)")
     command.add_argument(
         "--num-samples", type=int, default=10_000, metavar="N", help="draws to write (default: %(default)s)"
@@ -69,11 +77,18 @@ def run(args: argparse.Namespace) -> int:
     if args.resume and not file.is_file():
         raise UsageError(f"--resume needs a fit to continue; there is no file {str(file)!r}.")
     posterior = _fit(target, args, file)
-    draws = np.asarray(posterior.unconstrained(args.num_samples, key=args.seed + 1))
-    print(summary(posterior, draws))
-    _write(posterior, target, draws, folder)
-    print(f"\nwritten to {folder}: {', '.join(sorted(path.name for path in folder.iterdir()))}")
-    return 0 if posterior.step == posterior.num_steps else 130
+    values = entries(posterior, args.num_samples, args.seed)
+    print(summary(posterior.layout, values))
+    posterior.save(file)
+    draws = folder / ("draws.nc" if has_arviz() else "draws.npz")
+    write_draws(posterior, draws, args.num_samples, args.seed)
+    written = [file.name, draws.name, *_figures(posterior, target, values, folder)]
+    print(f"\nwritten to {folder}: {', '.join(written)}")
+    if draws.suffix != ".nc":
+        print(f"the draws are plain arrays: {NEEDS_ARVIZ}")
+    if not posterior.finished:
+        print(f"interrupted at update {posterior.step} of {posterior.num_steps}: --resume goes on")
+    return 0 if posterior.finished else 130
 
 
 def _fit(target: Target, args: argparse.Namespace, file: Path) -> Posterior:
@@ -82,6 +97,9 @@ def _fit(target: Target, args: argparse.Namespace, file: Path) -> Posterior:
             target,
             key=args.seed,
             num_steps=args.steps,
+            batch_size=args.batch_size,
+            whiten=None if args.no_whiten else "auto",
+            repeats=args.repeats,
             progress=not args.quiet,
             checkpoint=file,
             resume=file if args.resume else None,
@@ -92,34 +110,15 @@ def _fit(target: Target, args: argparse.Namespace, file: Path) -> Posterior:
         raise
 
 
-def summary(posterior: Posterior, draws: np.ndarray) -> str:
-    """A table of mean, sd and quantiles, one row per number."""
-    names = [
-        f"{variable.name}[{','.join(map(str, index))}]" if variable.shape else variable.name
-        for variable in posterior.layout.variables
-        for index in np.ndindex(*variable.shape)
-    ]
-    columns = [draws.mean(0), draws.std(0), *np.quantile(draws, [0.05, 0.5, 0.95], axis=0)]
-    rows = [[name, *(f"{column[i]:.3f}" for column in columns)] for i, name in enumerate(names[:_MOST_ROWS])]
-    text = table(["variable", "mean", "sd", "5%", "50%", "95%"], rows)
-    hidden = len(names) - len(rows)
-    return text + (f"\n({hidden} more variables in draws.npz)" if hidden else "")
-
-
-def _write(posterior: Posterior, target: Target, draws: np.ndarray, folder: Path) -> None:
-    posterior.save(folder / "fit.sivi")
-    named = {name: np.asarray(values) for name, values in jax.vmap(posterior.layout.named)(draws).items()}
-
-    def write_draws(path: Path) -> None:
-        with open(path, "wb") as stream:
-            np.savez(stream, **named)
-
-    write_whole(folder / "draws.npz", write_draws)
+def _figures(posterior: Posterior, target: Target, values: Any, folder: Path) -> list[str]:
+    """Draw what can be drawn; return the names of the files."""
     if not use_files_only():
         print("\nno figures: they need matplotlib (pip install 'sivi[plot]')")
-        return
+        return []
     save_figure(plot_traces(posterior.history), folder / "traces.png")
-    save_figure(plot_marginals(draws[:, :_MOST_PANELS]), folder / "marginals.png")
-    if posterior.dim == 2:
+    written = ["traces.png", *save_marginals_and_pairs(posterior.layout, values, folder)]
+    if posterior.layout.is_vector and posterior.dim == 2:
         contours = target if target.knows_log_prob else None
-        save_figure(plot_samples(draws[:2000], contours).figure, folder / "samples.png")
+        save_figure(plot_samples(mixed(values)[:2000], contours).figure, folder / "samples.png")
+        written.append("samples.png")
+    return written

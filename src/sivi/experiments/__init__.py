@@ -13,10 +13,21 @@ from .toy_convergence import ToyConvergence
 from .toy_dynamics import ToyDynamics
 from .toy_kl import ToyKL
 from .toy_samples import ToySamples
+from .waveform_cov import WaveformCov
+from .waveform_marginals import WaveformMarginals
 
 #: By name, in the order of the results page.
 EXPERIMENTS: dict[str, Experiment] = {
-    experiment.name: experiment for experiment in (ToySamples(), ToyKL(), ToyDynamics(), ToyConvergence(), ToyBias())
+    experiment.name: experiment
+    for experiment in (
+        ToySamples(),
+        ToyKL(),
+        ToyDynamics(),
+        ToyConvergence(),
+        ToyBias(),
+        WaveformMarginals(),
+        WaveformCov(),
+    )
 }
 
 __all__ = [

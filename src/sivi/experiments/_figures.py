@@ -29,6 +29,11 @@ def panels(rows: int, columns: int, *, size: tuple[float, float]) -> "tuple[Figu
     )
 
 
+def blank(size: tuple[float, float]) -> "Figure":
+    """A figure without axes, of this size in inches."""
+    return pyplot().figure(figsize=size, layout="constrained")
+
+
 def around(corners: Corners, points: np.ndarray) -> Corners:
     """The window, widened where need be to show all but the most extreme of the points (n, 2)."""
     low, high = np.quantile(points, [0.001, 0.999], axis=0)

@@ -13,7 +13,8 @@ from jaxtyping import Array
 
 from .._errors import FitFileError
 from ..fit import fit
-from ..posterior import Posterior, load
+from ..fit_file import load
+from ..posterior import Posterior
 from ..targets import ExactTarget, Target
 
 _CHUNK = 1000  # updates between two checkpoints, at most
@@ -22,6 +23,8 @@ _NUM_SHOWN = 1000  # draws in a scatter plot
 
 def fit_stages(target: Target, stops: Sequence[int], scratch: Path, **settings: Any) -> list[Posterior]:
     """The posteriors of one fit after so many updates; checkpoints in `scratch` are resumed from.
+
+    A fit that comes to its end before a stop, as the default call may, is what it is at that stop.
 
     Args:
         target: What is fitted.
@@ -34,7 +37,7 @@ def fit_stages(target: Target, stops: Sequence[int], scratch: Path, **settings: 
     for stop in stops:
         file = scratch / f"{stop}.sivi"
         start = _stored(file, target) or next(reversed(posteriors), None)
-        if start is None or start.step < stop:
+        if start is None or not _reached(start, stop):
             arguments = settings if start is None else {"resume": start}
             start = fit(
                 target,
@@ -44,10 +47,14 @@ def fit_stages(target: Target, stops: Sequence[int], scratch: Path, **settings: 
                 checkpoint=file,
                 **arguments,
             )
-        if start.step < stop:  # Ctrl-C makes `fit` return what there is: not a result
+        if not _reached(start, stop):  # Ctrl-C makes `fit` return what there is: not a result
             raise KeyboardInterrupt
         posteriors.append(start)
     return posteriors
+
+
+def _reached(posterior: Posterior, stop: int) -> bool:
+    return posterior.step >= stop or posterior.finished
 
 
 def _stored(file: Path, target: Target) -> Posterior | None:

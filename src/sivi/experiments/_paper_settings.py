@@ -10,17 +10,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import equinox as eqx
-import jax
-
 from .. import defaults
-from ..families import DiagonalGaussian, NormalMixing, SemiImplicit
+from ..families import SemiImplicit
 from ..objectives import (
     Annealed,
     KernelStein,
     MLPCritic,
     Objective,
-    PathKL,
     PlugInFisher,
     ScoreMatching,
     SurrogateELBO,
@@ -29,13 +25,14 @@ from ..objectives import (
 from ..optimizers import Adam, RMSProp
 from ..schedules import Cosine, StepDecay
 from ..targets import Banana, ExactTarget, Multimodal, XShaped
-from ._describe import describe
+from ._call import Call, build_family
 
 TARGETS: dict[str, Callable[[], ExactTarget]] = {"banana": Banana, "multimodal": Multimodal, "x-shaped": XShaped}
 TARGET_LABELS = {"banana": "banana", "multimodal": "multimodal", "x-shaped": "X-shaped"}
 #: "for all methods, we used the annealing trick during training for the multimodal and X-shaped" (section 4.1).
 ANNEALED = ("multimodal", "x-shaped")
 NUM_UPDATES = 50_000
+DIM = 2
 
 
 #: z ~ N(0, I₃), x | z ~ N(μ(z), diag σ²) with μ of widths [3, 50, 50, 2]; log σ² starts at 0 and is clamped at −6.
@@ -51,10 +48,9 @@ FAMILY = {
 }
 
 
-def family(key: int, *, dim: int = 2, **changes: Any) -> SemiImplicit:
+def family(key: int, *, dim: int = DIM, **changes: Any) -> SemiImplicit:
     """The paper's family with fresh weights; `changes` are of single settings in `FAMILY`."""
-    conditional = DiagonalGaussian(dim=dim, **(FAMILY | changes), key=jax.random.key(key))
-    return SemiImplicit(NormalMixing(conditional.latent_dim), conditional)
+    return build_family(key, dim, FAMILY | changes)
 
 
 def _adam(rate: float) -> Adam:
@@ -110,49 +106,47 @@ class Method:
 
     Attributes:
         label: Its heading.
-        objective: Its settings.
-        default_family: Whether family and number of updates are left to `sivi.fit`.
+        objective: Its settings; None for the default call, `sivi.fit(target, key=seed)`.
+        default_family: Whether the family is left to `sivi.fit`.
         anneals: Whether it is annealed where the paper's methods are.
         family_changes: Settings of the family that differ from `FAMILY`.
+        updates: Of a full fit; None for as many as `sivi.fit` takes by itself, at most.
     """
 
     label: str
-    objective: Callable[[], Objective]
+    objective: Callable[[], Objective] | None
     default_family: bool = False
     anneals: bool = True
     family_changes: Mapping[str, Any] = field(default_factory=dict)
+    updates: int | None = NUM_UPDATES
 
     def fit_settings(self, target: str, seed: int, annealed: bool | None = None) -> dict[str, Any]:
         """Arguments of `sivi.fit` besides the target and `num_steps`; annealed as in the paper unless told."""
-        objective = self.objective()
-        if (self.anneals and target in ANNEALED) if annealed is None else annealed:
-            objective = Annealed(objective)
-        settings: dict[str, Any] = {"objective": objective, "key": seed}
-        if not self.default_family:
-            settings["family"] = family(1000 + seed, **self.family_changes)
-        return settings
+        return self._call(target, annealed).arguments(DIM, seed)
 
     def described(self, target: str, annealed: bool | None = None) -> dict[str, Any]:
         """The settings as JSON values, to be stored with a result."""
-        # Shapes are enough, and need no computing.
-        settings = eqx.filter_eval_shape(lambda: self.fit_settings(target, 0, annealed))
-        if self.default_family:
-            chosen = describe(eqx.filter_eval_shape(defaults.family, jax.random.key(0), TARGETS[target]()))
-        else:
-            chosen = {**FAMILY, **self.family_changes}
-        return {"family": chosen, "objective": describe(settings["objective"])}
+        return self._call(target, annealed).described(DIM)
+
+    def _call(self, target: str, annealed: bool | None) -> Call:
+        if self.objective is None:
+            return Call()
+        objective = self.objective()
+        if (self.anneals and target in ANNEALED) if annealed is None else annealed:
+            objective = Annealed(objective)
+        return Call(objective, None if self.default_family else {**FAMILY, **self.family_changes})
 
     @property
     def num_updates(self) -> int:
-        """Updates of a full fit."""
-        return defaults.NUM_STEPS if self.default_family else NUM_UPDATES
+        """Updates of a full fit, at most."""
+        return defaults.recipe(DIM).num_steps if self.updates is None else self.updates
 
 
 METHODS = {
     "sivi": Method("SIVI", sivi),
     "uivi": Method("UIVI", uivi, family_changes={"sigma_init": 0.5}),
     "sivi-sm": Method("SIVI-SM", sivi_sm),
-    "kernel-stein": Method("kernel Stein, default family", KernelStein, default_family=True),
-    "path-kl": Method("path KL, default call", PathKL, default_family=True, anneals=False),
+    "kernel-stein": Method("kernel Stein, default family", KernelStein, default_family=True, updates=20_000),
+    "default": Method("default call", None, updates=None),
     "plug-in": Method("plug-in Fisher (biased)", plug_in),
 }

@@ -57,7 +57,7 @@ class ToyKL(Experiment):
         posterior = fit_stages(target, [num_steps], scratch, num_steps=num_steps, **arguments)[-1]
         draws = np.asarray(posterior.sample(num_draws, key=2000 + seed))
         kl = knn_kl(exact_draws(target, num_draws, 3000 + seed), draws, k=k)
-        return {"kl": kl, "skipped": posterior.skipped}, {}
+        return {"kl": kl, "updates": posterior.step, "skipped": sum(posterior.skipped)}, {}
 
     def summary(self, results: Results) -> dict[str, Any]:
         return summarise(results)

@@ -16,11 +16,11 @@ from .base import Experiment, Job, Results
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-ROWS = ("sivi-sm", "path-kl")
+ROWS = ("sivi-sm", "default")
 
 _TEXT = """\
 1000 draws of the fit over contours of the target that enclose 20, 50, 80, 95 and 99 per cent of its mass. Above,
-SIVI-SM with the paper's settings; below, `sivi.fit(target, objective=PathKL(), key=0)`, all else left to the library.
+SIVI-SM with the paper's settings; below, the default call, `sivi.fit(target, key=0)`, with nothing else.
 The paper says of its figure that the samples of SIVI-SM match the shape of the targets, and prints no number.
 KL(target ‖ q) of these fits, from nearest neighbours (the noise floor of the KL table is not taken
 off here):\
@@ -28,7 +28,7 @@ off here):\
 
 
 class ToySamples(Experiment):
-    """Figure 5 of the paper, with the default call of `PathKL` in a second row."""
+    """Figure 5 of the paper, with the default call in a second row."""
 
     name = "toy-samples"
     title = "Samples on the toy targets"

@@ -1,4 +1,4 @@
-"""Distances between samples, and between a fit and its target."""
+"""Distances between samples, and between a fit and its target; predictive scores."""
 
 from .covariance_rmse import covariance_rmse
 from .energy_distance import energy_distance
@@ -8,11 +8,13 @@ from .ksd import ksd
 from .mmd import mmd
 from .moment_errors import MomentErrors, moment_errors
 from .noise_floor import noise_floor
+from .predictive import PredictiveScores, predictive_scores
 from .sliced_wasserstein import sliced_wasserstein
 
 __all__ = [
     "FisherEstimate",
     "MomentErrors",
+    "PredictiveScores",
     "covariance_rmse",
     "energy_distance",
     "fisher_divergence",
@@ -21,5 +23,6 @@ __all__ = [
     "mmd",
     "moment_errors",
     "noise_floor",
+    "predictive_scores",
     "sliced_wasserstein",
 ]

@@ -7,10 +7,10 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from .. import optimizers
-from .._types import Scalar, default_float
+from .._types import Scalar, default_float, describe
 from ..families import SemiImplicit
-from ..objectives import CriticSpec
-from ..objectives.critic import Critic
+from ..objectives import CriticSpec, FamilyCritic
+from ..objectives.critic import PointCritic
 from ..optimizers import OptimizerLike
 from ._draws import check_draws
 
@@ -24,7 +24,7 @@ class FamilyScore(eqx.Module):
     network has to learn only how q differs from a Gaussian.
     """
 
-    network: Critic
+    network: PointCritic
     center: Float[Array, " dim"]
     whitener: Float[Array, "dim dim"] | Float[Array, " dim"]  # W, or its diagonal
 
@@ -49,7 +49,13 @@ def train_family_score(
     """s_ψ that minimises E‖s_ψ(x) − ∇_x log q(x|z)‖² over fresh draws: its minimum is at ∇log q."""
     pilot_key, network_key, run_key = jax.random.split(key, 3)
     center, root, whitener = _moments(pilot_key, family)
-    start = FamilyScore(critic.init(network_key, family.dim), center, whitener)
+    network = critic.init(network_key, family)
+    if isinstance(network, FamilyCritic):
+        raise TypeError(
+            "critic must be settings of a function of x alone, such as sivi.objectives.MLPCritic(), since it sees "
+            f"standardised draws; got {describe(critic)}."
+        )
+    start = FamilyScore(network, center, whitener)
     return _train(run_key, family, start, root, optimizers.bind(optimizer, num_steps), num_steps, num_particles)
 
 
@@ -85,7 +91,7 @@ def _train(
 ) -> FamilyScore:
     trained, static = eqx.partition(start.network, eqx.is_inexact_array)
 
-    def loss(trained: Critic, step: Array) -> Scalar:
+    def loss(trained: PointCritic, step: Array) -> Scalar:
         network = eqx.combine(trained, static)
         noise = family.sample_noise(jax.random.fold_in(key, step), (num_particles,))
         joint = jax.vmap(family.joint)(*noise)
@@ -94,7 +100,7 @@ def _train(
         score = joint.score * root if root.ndim == 1 else joint.score @ root
         return jnp.mean(jnp.sum((jax.vmap(network)(u) - u - score) ** 2, axis=-1))
 
-    def update(step: Array, carry: tuple[Critic, PyTree]) -> tuple[Critic, PyTree]:
+    def update(step: Array, carry: tuple[PointCritic, PyTree]) -> tuple[PointCritic, PyTree]:
         trained, state = carry
         trained, state = optimizers.update(optimizer, jax.grad(loss)(trained, step), state, trained)
         return trained, state

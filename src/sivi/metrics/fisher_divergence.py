@@ -9,13 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
+from .._affine import AffineMap, IdentityMap
 from .._errors import check_count
 from .._types import KeyLike, as_key, default_float, describe
 from ..families import Family, SemiImplicit
 from ..objectives import CriticSpec, MLPCritic
 from ..optimizers import Adam, OptimizerLike, check_optimizer
 from ..schedules import Cosine
-from ..targets import Target
+from ..targets import Target, Whitened
 from ._family_score import train_family_score
 from ._scores import TargetLike, check_finite_scores, points_at_once, target_for
 
@@ -67,8 +68,9 @@ def fisher_divergence(
     ∇_x log q(x|z) is of the order of 1/σ: a small divergence then needs many draws.
 
     Args:
-        fit: A family, or a posterior (anything with a `family`). Without `score_q` the family has to be
-            semi-implicit.
+        fit: A family, or a posterior with one repeat (anything with a `family`). Without `score_q` the family has to
+            be semi-implicit. A posterior is judged in the coordinates u in which it was fitted, x = m + L u: the value
+            is E_q‖Lᵀ(S(x) − ∇log q(x))‖², which does not depend on the units of x.
         target: A `Target`, or a log density of one vector.
         key: An int or a JAX key.
         score_q: ∇log q as a JAX function of one point.
@@ -98,6 +100,9 @@ def fisher_divergence(
     if not isinstance(family, Family):
         raise TypeError(f"fit must be a sivi family, or a posterior with one; got {describe(fit)}.")
     target = target_for(target, fit=family.dim)
+    affine = getattr(fit, "affine", None)
+    if isinstance(affine, AffineMap) and not isinstance(affine, IdentityMap):
+        target, score_q = Whitened(target, affine), _pulled_back(score_q, affine)
     counts = [("num_draws", num_draws, 2), ("num_steps", num_steps, 1), ("num_particles", num_particles, 1)]
     num_draws, num_steps, num_particles = (check_count(*count) for count in counts)
     train_key, test_key = jax.random.split(as_key(key))
@@ -121,6 +126,11 @@ def fisher_divergence(
         standard_error=float(each.std(ddof=1) / np.sqrt(num_draws)),
         critic_norm=float(np.asarray(norms, float).mean()),
     )
+
+
+def _pulled_back(score_q: ScoreOfFamily | None, affine: AffineMap) -> ScoreOfFamily | None:
+    """A score of x as one of u."""
+    return None if score_q is None else lambda u: affine.pull_back(score_q(affine.forward(u)))
 
 
 def _check_score(score_q: ScoreOfFamily, dim: int) -> None:

@@ -2,6 +2,7 @@
 
 import abc
 from collections.abc import Callable
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -11,12 +12,12 @@ from jaxtyping import Array, Int, PRNGKeyArray, PyTree
 from .. import optimizers
 from .._errors import check_count
 from .._types import Metrics, Scalar
-from ..families import SemiImplicit
+from ..families import Family, SemiImplicit
 from ..optimizers import Adam, OptimizerLike, check_optimizer
-from ..schedules import Cosine
+from ..schedules import Cosine, Steps
 from ..targets import Target
 from .base import Noise, Objective, replace_fields
-from .critic import Critic, CriticSpec, MLPCritic
+from .critic import Critic, CriticSpec, MLPCritic, PointCritic, critic_at
 from .score_pairs import Field
 
 
@@ -83,8 +84,8 @@ class CriticObjective(Objective):
         self.critic = MLPCritic() if critic is None else critic
 
     @abc.abstractmethod
-    def field_of(self, critic: Critic, step: Int[Array, ""]) -> Field:
-        """The whole critic g as a function of x and S(x)."""
+    def field_of(self, critic: PointCritic, step: Int[Array, ""]) -> Field:
+        """The whole critic g as a function of x and S(x), given f_ψ as a function of x."""
 
     @abc.abstractmethod
     def family_loss(
@@ -112,7 +113,11 @@ class CriticObjective(Objective):
     ) -> Scalar:
         """What the critic descends while the family is held fixed."""
 
-    def bind(self, num_steps: int) -> "CriticObjective":
+    def critic_noise(self, key: PRNGKeyArray, critic: Critic, family: SemiImplicit, shape: tuple[int, ...]) -> Any:
+        """The noise that `critic_loss` takes, where that is not of draws of the family; None where it is."""
+        return None
+
+    def bind(self, num_steps: Steps) -> "CriticObjective":
         return replace_fields(
             self,
             optimizer=optimizers.bind(self.optimizer, num_steps),
@@ -121,7 +126,7 @@ class CriticObjective(Objective):
         )
 
     def init(self, key: PRNGKeyArray, family: SemiImplicit, target: Target) -> CriticState:
-        critic = self._warm(jax.random.fold_in(key, 1), self.critic.init(key, family.dim), family, target)
+        critic = self._warm(jax.random.fold_in(key, 1), self.critic.init(key, family), family, target)
         return CriticState(
             step=jnp.zeros((), jnp.int32),
             critic=critic,
@@ -129,9 +134,9 @@ class CriticObjective(Objective):
             critic_optimizer=optimizers.init(self.critic_optimizer, critic),
         )
 
-    def field(self, state: CriticState, target: Target) -> Callable[[Array], Array]:
-        """The whole critic g of a state, as a function of one point."""
-        whole = self.field_of(state.critic, state.step)
+    def field(self, state: CriticState, target: Target, family: Family | None = None) -> Callable[[Array], Array]:
+        """The whole critic g of a state, as a function of one point; a `FamilyCritic` needs the family too."""
+        whole = self.field_of(critic_at(state.critic, family), state.step)
         return lambda x: whole(x, target.score(x))
 
     def step(
@@ -142,9 +147,10 @@ class CriticObjective(Objective):
         target: Target,
         batch: Int[Array, " batch"] | None,
     ) -> tuple[SemiImplicit, CriticState, Metrics]:
-        own_noise, critic_noise = self._noise(key, family)
+        own_noise, critic_noise = self._noise(key, state.critic, family)
+        field = self.field_of(critic_at(state.critic, family), state.step)
         (loss, metrics), grads = eqx.filter_value_and_grad(self.family_loss, has_aux=True)(
-            family, self.field_of(state.critic, state.step), target, batch, own_noise
+            family, field, target, batch, own_noise
         )
         family, optimizer = optimizers.update(self.optimizer, grads, state.optimizer, family)
         critic, critic_optimizer = state.critic, state.critic_optimizer
@@ -166,18 +172,23 @@ class CriticObjective(Objective):
 
         def update(i: Array, arrays: PyTree) -> PyTree:
             critic, state = eqx.combine(arrays, static)
-            noise = family.sample_noise(jax.random.fold_in(key, i), (self.critic_particles,))
+            noise_key, shape = jax.random.fold_in(key, i), (self.critic_particles,)
+            noise = self.critic_noise(noise_key, critic, family, shape)
+            noise = family.sample_noise(noise_key, shape) if noise is None else noise
             grads = eqx.filter_grad(self.critic_loss)(critic, zero, family, target, None, noise)
             return eqx.filter(optimizers.update(optimizer, grads, state, critic), eqx.is_array)
 
         arrays = jax.lax.fori_loop(0, self.critic_warmup, update, arrays)
         return eqx.combine(arrays, static)[0]
 
-    def _noise(self, key: PRNGKeyArray, family: SemiImplicit) -> tuple[Noise, Noise]:
-        """Fresh noise for the family's update and, with a leading axis K, for the critic's, in one draw."""
-        own, others = self.num_particles, self.critic_steps * self.critic_particles
-        noise = family.sample_noise(key, (own + others,))
-        critic_shape = (self.critic_steps, self.critic_particles)
+    def _noise(self, key: PRNGKeyArray, critic: Critic, family: SemiImplicit) -> tuple[Noise, Any]:
+        """Fresh noise for the family's update and, with a leading axis K, for the critic's; in one draw if alike."""
+        own, critic_shape = self.num_particles, (self.critic_steps, self.critic_particles)
+        own_key, critic_key = jax.random.split(key)
+        critic_noise = self.critic_noise(critic_key, critic, family, critic_shape)
+        if critic_noise is not None:
+            return family.sample_noise(own_key, (own,)), critic_noise
+        noise = family.sample_noise(key, (own + self.critic_steps * self.critic_particles,))
         return (
             jax.tree.map(lambda array: array[:own], noise),
             jax.tree.map(lambda array: array[own:].reshape(*critic_shape, *array.shape[1:]), noise),

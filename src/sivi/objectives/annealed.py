@@ -9,7 +9,7 @@ from jaxtyping import Array, Int, PRNGKeyArray, PyTree
 
 from .._types import Metrics, Scalar
 from ..families import Family
-from ..schedules import Ramp, Schedule, as_schedule
+from ..schedules import Ramp, Schedule, Steps, as_schedule
 from ..targets import Target, Tempered
 from .base import Objective
 
@@ -47,7 +47,7 @@ class Annealed(Objective):
         self.schedule = Ramp() if schedule is None else as_schedule(schedule, "schedule")
         self.base = base
 
-    def bind(self, num_steps: int) -> "Annealed":
+    def bind(self, num_steps: Steps) -> "Annealed":
         return Annealed(self.objective.bind(num_steps), self.schedule.bind(num_steps), self.base)
 
     def check(self, family: Family, target: Target) -> None:
@@ -55,8 +55,10 @@ class Annealed(Objective):
             raise ValueError(f"base must have the target's dim, {target.dim}; got {self.base.dim}.")
         self.objective.check(family, Tempered(target, self.schedule(0), self.base))
 
-    def field(self, state: AnnealedState, target: Target) -> Callable[[Array], Array] | None:
-        return self.objective.field(state.inner, Tempered(target, state.beta, self.base))
+    def field(
+        self, state: AnnealedState, target: Target, family: Family | None = None
+    ) -> Callable[[Array], Array] | None:
+        return self.objective.field(state.inner, Tempered(target, state.beta, self.base), family)
 
     def init(self, key: PRNGKeyArray, family: Family, target: Target) -> AnnealedState:
         beta = self.schedule(0)

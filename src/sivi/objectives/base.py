@@ -15,6 +15,7 @@ from .._errors import MissingLogProb
 from .._types import Metrics, Scalar, default_float
 from ..families import Family, SemiImplicit
 from ..optimizers import OptimizerLike
+from ..schedules import Steps
 from ..targets import Target, Tempered
 
 #: Base noise of several draws: of the mixing layer and of the conditional.
@@ -27,15 +28,18 @@ class Objective(eqx.Module):
     `fit` calls `bind` once, `check` before anything compiles, `init` once and `step` inside the compiled loop.
     """
 
-    def bind(self, num_steps: int) -> "Objective":
+    def bind(self, num_steps: Steps) -> "Objective":
         """This objective for a run of `num_steps` updates, so that schedules can be relative to it."""
         return self
 
     def check(self, family: Family, target: Target) -> None:
         """Refuse, with a sentence, a family or target that lacks what this objective needs."""
 
-    def field(self, state: Any, target: Target) -> Callable[[Array], Array] | None:
-        """The critic of a state as a function of one point; None for a method without a critic."""
+    def field(self, state: Any, target: Target, family: Family | None = None) -> Callable[[Array], Array] | None:
+        """The critic of a state as a function of one point; None for a method without a critic.
+
+        A critic that reads the family's parameters needs the family too.
+        """
         return None
 
     @abc.abstractmethod
@@ -71,7 +75,7 @@ class LossObjective(Objective):
     ) -> tuple[Scalar, Metrics]:
         """The stochastic loss and other scalars to record."""
 
-    def bind(self, num_steps: int) -> "LossObjective":
+    def bind(self, num_steps: Steps) -> "LossObjective":
         return replace_fields(self, optimizer=optimizers.bind(self.optimizer, num_steps))
 
     def init(self, key: PRNGKeyArray, family: Family, target: Target) -> LossState:

@@ -7,11 +7,11 @@ from jaxtyping import Array, Int
 from .._types import Metrics, Scalar
 from ..families import SemiImplicit
 from ..optimizers import OptimizerLike
-from ..schedules import Constant, Schedule, as_schedule
+from ..schedules import Constant, Schedule, Steps, as_schedule
 from ..targets import Target
 from .alternation import CriticObjective
 from .base import Noise, replace_fields
-from .critic import Critic, CriticSpec
+from .critic import Critic, CriticSpec, PointCritic, critic_at
 from .score_pairs import Field, minimax_value, score_pairs
 
 
@@ -92,7 +92,7 @@ class MinimaxObjective(CriticObjective):
         )
         self.psi = as_schedule(psi, "psi")
 
-    def bind(self, num_steps: int) -> CriticObjective:
+    def bind(self, num_steps: Steps) -> CriticObjective:
         return replace_fields(super().bind(num_steps), psi=self.psi.bind(num_steps))
 
     @property
@@ -100,7 +100,7 @@ class MinimaxObjective(CriticObjective):
         """Whether ψ_t ≡ 0, so that the critic is the network alone."""
         return isinstance(self.psi, Constant) and self.psi.value == 0.0
 
-    def field_of(self, critic: Critic, step: Int[Array, ""]) -> Field:
+    def field_of(self, critic: PointCritic, step: Int[Array, ""]) -> Field:
         if self.ignores_score:
             return lambda x, score: critic(x)
         psi = self.psi(step)
@@ -115,5 +115,5 @@ class MinimaxObjective(CriticObjective):
         batch: Int[Array, " batch"] | None,
         noise: Noise,
     ) -> Scalar:
-        field = self.field_of(critic, step)
+        field = self.field_of(critic_at(critic, family), step)
         return -minimax(family, field, target, batch, noise, split=not self.ignores_score)[0]

@@ -8,10 +8,12 @@ The reverse KL and its gradient by reparameterisation, where the expected score 
 The one unknown, ∇log q_φ(x) = E[∇_x log q_φ(x|z) | x], is a regression: s = argmin E‖s(x) − ∇_x log q_φ(x|z)‖².
 """
 
+from typing import Any
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from .._errors import check_positive
 from .._types import Metrics, Scalar
@@ -21,7 +23,7 @@ from ..schedules import Cosine
 from ..targets import Target
 from .alternation import CriticObjective
 from .base import Noise, check_semi_implicit
-from .critic import Critic, CriticSpec, MLPCritic
+from .critic import Critic, CriticSpec, DenoisingCritic, MLPCritic, PointCritic, critic_at
 from .score_pairs import Field, minimax_value, score_pairs
 
 _FEWEST_WEIGHED = 8  # draws; the mean square of fewer can be next to nothing
@@ -82,8 +84,9 @@ class PathKL(CriticObjective):
 
     def check(self, family: Family, target: Target) -> None:
         check_semi_implicit(self, family)
+        self.critic.check(family)
 
-    def field_of(self, critic: Critic, step: Int[Array, ""]) -> Field:
+    def field_of(self, critic: PointCritic, step: Int[Array, ""]) -> Field:
         return lambda x, score: score + critic(x)
 
     def family_loss(
@@ -116,9 +119,14 @@ class PathKL(CriticObjective):
         batch: Int[Array, " batch"] | None,
         noise: Noise,
     ) -> Scalar:
+        if isinstance(critic, DenoisingCritic):
+            return critic.denoising_loss(family, noise)
         joint = jax.vmap(family.joint)(*noise)
-        error = jax.vmap(critic)(joint.x) + joint.score
+        error = jax.vmap(critic_at(critic, family))(joint.x) + joint.score
         return jnp.mean(jnp.sum(_weights(joint.score) * error**2, axis=-1))
+
+    def critic_noise(self, key: PRNGKeyArray, critic: Critic, family: SemiImplicit, shape: tuple[int, ...]) -> Any:
+        return critic.sample_noise(key, family, shape) if isinstance(critic, DenoisingCritic) else None
 
 
 def _weights(conditional_score: Float[Array, "n dim"]) -> Float[Array, "n dim"]:

@@ -57,6 +57,7 @@ class PlugInFisher(MinimaxObjective):
 
     def check(self, family: Family, target: Target) -> None:
         check_semi_implicit(self, family)
+        self.critic.check(family)
         if not self.ignores_score:
             check_score_derivative(self, target)
 

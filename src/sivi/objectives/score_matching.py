@@ -50,6 +50,7 @@ class ScoreMatching(MinimaxObjective):
 
     def check(self, family: Family, target: Target) -> None:
         check_semi_implicit(self, family)
+        self.critic.check(family)
         check_score_derivative(self, target)
 
     def family_loss(

@@ -15,7 +15,7 @@ from .._errors import check_count
 from .._types import Metrics, Scalar
 from ..families import Family, SemiImplicit
 from ..optimizers import Adam, OptimizerLike, check_optimizer
-from ..schedules import Constant, Cosine, Schedule, as_schedule
+from ..schedules import Constant, Cosine, Schedule, Steps, as_schedule
 from ..targets import Target
 from .base import Noise, Objective, check_log_prob, check_semi_implicit, replace_fields
 from .log_mixture import log_mixture
@@ -73,7 +73,7 @@ class SurrogateELBO(Objective):
         self.optimizer = Adam(Cosine(1e-3), b2=0.99) if optimizer is None else optimizer
         check_optimizer("optimizer", self.optimizer)
 
-    def bind(self, num_steps: int) -> "SurrogateELBO":
+    def bind(self, num_steps: Steps) -> "SurrogateELBO":
         return replace_fields(
             self, num_aux=self.num_aux.bind(num_steps), optimizer=optimizers.bind(self.optimizer, num_steps)
         )

@@ -21,7 +21,7 @@ from .._types import Metrics, Scalar, default_float, describe
 from ..families import Family, SemiImplicit
 from ..optimizers import Adam, OptimizerLike, check_optimizer
 from ..samplers.transition import hmc_transition, start_chain
-from ..schedules import Cosine
+from ..schedules import Cosine, Steps
 from ..targets import Target
 from .base import Noise, Objective, check_mixing_density, check_semi_implicit, replace_fields
 from .score_pairs import score_pairs
@@ -97,7 +97,7 @@ class UnbiasedELBO(Objective):
         self.optimizer = Adam(Cosine(1e-3), b2=0.99) if optimizer is None else optimizer
         check_optimizer("optimizer", self.optimizer)
 
-    def bind(self, num_steps: int) -> "UnbiasedELBO":
+    def bind(self, num_steps: Steps) -> "UnbiasedELBO":
         return replace_fields(self, optimizer=optimizers.bind(self.optimizer, num_steps))
 
     def check(self, family: Family, target: Target) -> None:

@@ -15,7 +15,11 @@ _BINS = 60
 
 
 def plot_marginals(
-    draws: ArrayLike, reference: ArrayLike | None = None, *, names: Sequence[str] | None = None
+    draws: ArrayLike,
+    reference: ArrayLike | None = None,
+    *,
+    names: Sequence[str] | None = None,
+    labels: tuple[str, str] = ("sivi", "exact"),
 ) -> "Figure":
     """Histograms of each coordinate: the fit filled, the reference as a line.
 
@@ -23,6 +27,7 @@ def plot_marginals(
         draws: (n, dim), from the fit.
         reference: (m, dim), exact or MCMC draws to compare with.
         names: A title for each coordinate.
+        labels: Legend entries of the two.
 
     Returns:
         The figure.
@@ -42,7 +47,7 @@ def plot_marginals(
             continue
         both = points[:, i] if truth is None else np.concatenate([points[:, i], truth[:, i]])
         bins = np.linspace(*np.quantile(both, [0.001, 0.999]), _BINS)
-        ax.hist(points[:, i], bins, density=True, color=SAMPLE_COLOUR, alpha=0.55, label="sivi")
+        ax.hist(points[:, i], bins, density=True, color=SAMPLE_COLOUR, alpha=0.55, label=labels[0])
         if truth is not None:
             ax.hist(
                 truth[:, i],
@@ -51,7 +56,7 @@ def plot_marginals(
                 color=TARGET_COLOUR,
                 histtype="step",
                 linewidth=1.3,
-                label="exact",
+                label=labels[1],
             )
         ax.set(title=titles[i], yticks=[])
     if truth is not None:

@@ -17,8 +17,10 @@ _POINTS = 150  # windows that a trace is averaged into
 def plot_traces(history: Mapping[str, np.ndarray], names: Sequence[str] | None = None, *, axes: Any = None) -> "Figure":
     """One panel per metric: its mean over windows of updates, and the band between 5 and 95 per cent.
 
+    With repeats there is one line for each of them, without the band.
+
     Args:
-        history: `posterior.history`.
+        history: `posterior.history`: arrays (steps,), or (repeats, steps).
         names: Which metrics, in order; all when left out.
         axes: A sequence of axes, one per metric; new ones when left out.
 
@@ -36,19 +38,23 @@ def plot_traces(history: Mapping[str, np.ndarray], names: Sequence[str] | None =
             1
         ][0]
     for ax, name in zip(axes, names, strict=True):
-        _plot_trace(ax, np.asarray(history[name], dtype=float), _LABELS.get(name, name))
+        _plot_trace(ax, np.atleast_2d(np.asarray(history[name], dtype=float)), _LABELS.get(name, name))
     return axes[0].figure
 
 
 def _plot_trace(ax: Any, values: np.ndarray, label: str) -> None:
-    windows = [w[np.isfinite(w)] for w in np.array_split(values, min(_POINTS, len(values)))]
-    windows = [w if w.size else np.array([np.nan]) for w in windows]
-    steps = np.linspace(0, len(values), len(windows) + 1)[1:]
-    low, high = (np.array([np.quantile(w, share) for w in windows]) for share in (0.05, 0.95))
-    ax.fill_between(steps, low, high, color=SAMPLE_COLOUR, alpha=0.3, linewidth=0)
-    ax.plot(steps, [w.mean() for w in windows], color=TARGET_COLOUR, linewidth=1.2)
+    num_steps = values.shape[1]
+    for i, trace in enumerate(values):
+        windows = [w[np.isfinite(w)] for w in np.array_split(trace, min(_POINTS, num_steps))]
+        windows = [w if w.size else np.array([np.nan]) for w in windows]
+        steps = np.linspace(0, num_steps, len(windows) + 1)[1:]
+        if len(values) == 1:
+            low, high = (np.array([np.quantile(w, share) for w in windows]) for share in (0.05, 0.95))
+            ax.fill_between(steps, low, high, color=SAMPLE_COLOUR, alpha=0.3, linewidth=0)
+        colour = TARGET_COLOUR if len(values) == 1 else f"C{i % 10}"
+        ax.plot(steps, [w.mean() for w in windows], color=colour, linewidth=1.2)
     # Signed values that span decades: linear near zero, logarithmic beyond.
     threshold = max(float(np.nanquantile(np.abs(values), 0.5)), 1e-6)
     ax.set_yscale("symlog", linthresh=threshold)
     ax.axhline(0.0, color="black", linewidth=0.5)
-    ax.set(xlabel="update", ylabel=label, xlim=(0, len(values)))
+    ax.set(xlabel="update", ylabel=label, xlim=(0, num_steps))

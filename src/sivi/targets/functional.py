@@ -19,13 +19,20 @@ class LogDensity(Target):
     Args:
         function: Takes one point (a vector, or the structure of `like`) and returns a scalar.
         dim: Length of the vector of unknowns; or
-        like: an example pytree of floats, whose structure the function takes and samples come back in.
+        like: an example pytree of floats, whose structure the function takes and samples come back in. A leaf can be a
+            constraint, such as `sivi.positive((3,))`: the function then gets an array that keeps to it, and its log
+            density is one of that array. The log determinant of the map from the free vector is added here. The layout
+            of another target or fit will do as well.
 
     Example:
         >>> import jax.numpy as jnp
         >>> target = LogDensity(lambda p: -jnp.exp(p["a"]) - jnp.sum(p["b"] ** 2), like={"a": 0.0, "b": jnp.zeros(2)})
         >>> target.dim
         3
+        >>> from sivi.constraints import positive
+        >>> exponential = LogDensity(lambda p: -p["rate"], like={"rate": positive()})
+        >>> float(exponential.log_prob(jnp.zeros(1))), exponential.constrain(jnp.zeros(1))["rate"].tolist()
+        (-1.0, 1.0)
     """
 
     function: Callable[..., Array]
@@ -44,7 +51,11 @@ class LogDensity(Target):
         return self.structure
 
     def log_prob(self, x: Float[Array, " dim"], batch: Int[Array, " batch"] | None = None) -> Scalar:
-        return self.function(self.structure.unravel(x))
+        value = self.function(self.structure.unravel(x))
+        if not self.structure.is_constrained:
+            return value
+        # In the function's own type, so that half precision is noticed as it is without constraints.
+        return value + self.structure.log_det(x).astype(jnp.result_type(value))
 
 
 class ScoreFunction(Target):

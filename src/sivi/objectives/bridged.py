@@ -1,0 +1,170 @@
+"""A bridge between separated modes, as a wrapper of any objective.
+
+A method that moves draws along scores cannot weigh modes against each other once no mass is left between them: the
+score in one mode says nothing of another's height. With a share δ of a wide base p₀ mixed in,
+
+    p̃ = (1 − δ) p/Z + δ p₀ ∝ p + e^c p₀,    c = log Z + log(δ / (1 − δ)),
+
+the space between the modes is filled, and mass flows through it until each mode has its weight. Z is not known and
+need not be: the base's mean share of the density over draws of q, E_q[e^c p₀ / (p + e^c p₀)], equals δ at q = p̃, so c
+is moved until it does. With q following, that mean has the slope δ(1 − δ) in c, which sets the size of the moves:
+
+    c ← c + rate · (δ − mean share) / (δ(1 − δ)).
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
+
+from .._errors import MissingLogProb, check_count, check_positive
+from .._types import Metrics, Scalar
+from ..families import Family
+from ..schedules import Schedule, Steps, as_schedule
+from ..targets import Bridge, Target
+from .base import Objective, check_log_prob, replace_fields
+
+_NUM_START_DRAWS = 1024  # draws of the initial family that c is first solved on
+_BISECTIONS = 50
+_OWN_STREAM = (
+    0x62726964  # folded into the key, which the wrapped objective uses as it is: split(key)[1] is fold_in(key, 1)
+)
+_LEAST_SLOPE = 0.02  # δ(1 − δ) of a small share: below, one draw in the gap would throw c far off
+
+
+class BridgedState(eqx.Module):
+    """State of `Bridged`: the updates done, δ so far, c, and the wrapped objective's state."""
+
+    step: Int[Array, ""]
+    share: Scalar
+    log_odds: Scalar
+    inner: PyTree
+
+
+class Bridged(Objective):
+    """Fit p + e^c · base, with a share δ of the base that falls to 0 along a schedule.
+
+    δ is recorded in the history as `bridge`: until it is 0, the fit is to another target than yours. It never rises,
+    so that a finished fit that is resumed with more updates does not build the bridge again. `bridge_share` is the
+    base's share as measured over draws of the family.
+
+    The shares need the log density on all data: a target that knows only its score is refused, and with minibatches
+    there is no bridge.
+
+    Args:
+        objective: What is bridged.
+        schedule: δ_t. It should stand while the learning rate is high, and be gone early enough for the rest of the
+            run to fit p itself.
+        base: A density as wide as the target with all its modes, or a little wider: for a whitened target
+            `IsotropicGaussian(dim, 1.5)`.
+        rate: Share of a Newton step by which c moves in an update.
+        num_draws: Draws over which the base's share is measured in an update.
+
+    Example:
+        >>> from sivi.objectives import Annealed, PathKL
+        >>> from sivi.schedules import Ramp
+        >>> from sivi.targets import IsotropicGaussian
+        >>> bridged = Bridged(PathKL(), Ramp(0.2, 0.0, 0.4), base=IsotropicGaussian(2, 1.5))
+        >>> objective = Annealed(bridged, base=IsotropicGaussian(2))
+    """
+
+    objective: Objective
+    schedule: Schedule
+    base: Target
+    rate: float = eqx.field(static=True)
+    num_draws: int = eqx.field(static=True)
+
+    def __init__(
+        self,
+        objective: Objective,
+        schedule: float | Schedule,
+        *,
+        base: Target,
+        rate: float = 0.05,
+        num_draws: int = 64,
+    ):
+        self.objective = objective
+        self.schedule = as_schedule(schedule, "schedule")
+        self.base = base
+        self.rate = check_positive("rate", rate)
+        self.num_draws = check_count("num_draws", num_draws)
+
+    def bind(self, num_steps: Steps) -> "Bridged":
+        return replace_fields(self, objective=self.objective.bind(num_steps), schedule=self.schedule.bind(num_steps))
+
+    def check(self, family: Family, target: Target) -> None:
+        if self.base.dim != target.dim:
+            raise ValueError(f"base must have the target's dim, {target.dim}; got {self.base.dim}.")
+        check_log_prob(self, target)
+        if not self.base.knows_log_prob:
+            raise MissingLogProb(f"base must know its log density; {type(self.base).__name__} knows only its score.")
+        if not 0.0 <= (share := float(self.schedule(0))) <= 1.0:
+            raise ValueError(
+                f"schedule must give the base's share of the mass, between 0 and 1; got {share} at the start."
+            )
+        self.objective.check(family, target)
+        self.objective.check(family, Bridge(target, self.base, jnp.zeros(())))
+
+    def field(
+        self, state: BridgedState, target: Target, family: Family | None = None
+    ) -> Callable[[Array], Array] | None:
+        return self.objective.field(state.inner, self._bridge(target, state.share, state.log_odds), family)
+
+    def init(self, key: PRNGKeyArray, family: Family, target: Target) -> BridgedState:
+        share = self.schedule(0)
+        log_odds = self._first_log_odds(jax.random.fold_in(key, _OWN_STREAM), family, target, share)
+        inner = self.objective.init(key, family, self._bridge(target, share, log_odds))
+        return BridgedState(jnp.zeros((), jnp.int32), share, log_odds, inner)
+
+    def step(
+        self,
+        key: PRNGKeyArray,
+        family: Any,
+        state: BridgedState,
+        target: Target,
+        batch: Int[Array, " batch"] | None,
+    ) -> tuple[Any, BridgedState, Metrics]:
+        if batch is not None:
+            share = jnp.zeros_like(state.share)
+            family, inner, metrics = self.objective.step(key, family, state.inner, target, batch)
+            state = BridgedState(state.step + 1, share, state.log_odds, inner)
+            return family, state, {**metrics, "bridge": share, "bridge_share": share}
+        share = jnp.minimum(state.share, self.schedule(state.step))
+        bridge = self._bridge(target, share, state.log_odds)
+        found = jnp.mean(self._shares(jax.random.fold_in(key, _OWN_STREAM), family, bridge))
+        move = self.rate * (share - found) / jnp.maximum(share * (1.0 - share), _LEAST_SLOPE)
+        family, inner, metrics = self.objective.step(key, family, state.inner, bridge, None)
+        state = BridgedState(state.step + 1, share, state.log_odds + move, inner)
+        return family, state, {**metrics, "bridge": share, "bridge_share": found}
+
+    def _bridge(self, target: Target, share: Scalar, log_odds: Scalar) -> Bridge:
+        """The bridged target; without a share, the target itself."""
+        return Bridge(target, self.base, jnp.where(share > 0.0, log_odds, -jnp.inf))
+
+    def _shares(self, key: PRNGKeyArray, family: Family, bridge: Bridge) -> Float[Array, " draws"]:
+        draws = jax.vmap(family.sample)(jax.random.split(key, self.num_draws))
+        shares = jax.vmap(bridge.base_share)(draws)
+        # Where p has no value it has no mass.
+        return jnp.where(jnp.isnan(shares), 1.0, shares)
+
+    def _first_log_odds(self, key: PRNGKeyArray, family: Family, target: Target, share: Scalar) -> Scalar:
+        """The c at which draws of the initial family have the mean share wanted, by bisection."""
+        draws = jax.vmap(family.sample)(jax.random.split(key, _NUM_START_DRAWS))
+        gaps = jax.vmap(lambda x: self.base.log_prob(x) - target.log_prob(x))(draws)
+        finite = jnp.isfinite(gaps)  # not where p has no mass: of those draws the base has all, whatever c is
+        gaps = jnp.where(finite, gaps, jnp.max(gaps, where=finite, initial=-jnp.inf))
+        share = jnp.clip(share, 1e-3, 1.0 - 1e-3)
+        logit = jnp.log(share) - jnp.log1p(-share)
+
+        def halve(_: Array, ends: tuple[Array, Array]) -> tuple[Array, Array]:
+            middle = 0.5 * (ends[0] + ends[1])
+            low: Bool[Array, ""] = jnp.mean(jax.nn.sigmoid(middle + gaps)) < share
+            return jnp.where(low, middle, ends[0]), jnp.where(low, ends[1], middle)
+
+        # At these ends every single draw has a share below, or above, the one wanted.
+        ends = logit - jnp.max(gaps), logit - jnp.min(gaps)
+        low, high = jax.lax.fori_loop(0, _BISECTIONS, halve, ends)
+        return 0.5 * (low + high)

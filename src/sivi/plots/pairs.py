@@ -1,0 +1,122 @@
+"""Marginal and pairwise densities of several unknowns: a triangle of panels."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from scipy.stats import gaussian_kde
+
+from .._types import ArrayLike
+from ._figure import SAMPLE_COLOUR, pyplot
+from .samples import window
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure, SubFigure
+
+_REFERENCE_COLOUR = "black"
+_GRID = 60  # per side of a panel
+_MASS = (0.95, 0.8, 0.5, 0.2)  # enclosed by the contours
+_POINTS = 4000  # draws that a density is estimated from, at most
+
+
+def plot_pairs(
+    draws: ArrayLike,
+    reference: ArrayLike | None = None,
+    *,
+    names: Sequence[str] | None = None,
+    labels: tuple[str, str] = ("sivi", "reference"),
+    colour: str = SAMPLE_COLOUR,
+    figure: "Figure | SubFigure | None" = None,
+) -> "Figure | SubFigure":
+    """Densities of every coordinate on the diagonal, and below it contours of every pair, of one or two sets of draws.
+
+    Densities are Gaussian kernel estimates (Scott's bandwidth), which are a little wider than what the draws come from;
+    by the same factor for either set if these are of one size. Contours enclose 20, 50, 80 and 95 per cent of the mass.
+
+    Args:
+        draws: (n, dim), from the fit.
+        reference: (m, dim), exact or MCMC draws to compare with, drawn as thin black lines.
+        names: A title for each coordinate.
+        labels: Legend entries of the two.
+        colour: Of the draws.
+        figure: Where to draw, also part of a figure; a new one when left out.
+
+    Returns:
+        The figure.
+
+    Example:
+        >>> rng = np.random.default_rng(0)
+        >>> figure = plot_pairs(rng.normal(size=(500, 3)), rng.normal(size=(500, 3)))
+        >>> len(figure.axes)
+        6
+    """
+    sets = [(_checked("draws", draws), colour, labels[0], 1.6)]
+    if reference is not None:
+        sets.append((_checked("reference", reference), _REFERENCE_COLOUR, labels[1], 0.9))
+    dim = sets[0][0].shape[1]
+    if sets[-1][0].shape[1] != dim:
+        raise ValueError(f"draws and reference must have the same dim; got {dim} and {sets[-1][0].shape[1]}.")
+    titles = [f"$x_{{{i + 1}}}$" for i in range(dim)] if names is None else list(names)
+    if len(titles) != dim:
+        raise ValueError(f"names must have one entry per coordinate, {dim}; got {len(titles)}.")
+    side = 1.0 + 1.5 * dim
+    where: Any = pyplot().figure(figsize=(side, side), layout="constrained") if figure is None else figure
+    low, high = window(np.concatenate([points for points, *_ in sets]))
+    sides = np.linspace(low, high, _GRID).T
+    grid = where.add_gridspec(dim, dim)
+    handles: list[Any] = []
+    for i in range(dim):
+        for j in range(i + 1):
+            ax = where.add_subplot(grid[i, j])
+            for points, line_colour, label, width in sets:
+                style: dict[str, Any] = {"color": line_colour, "linewidth": width}
+                if i == j:
+                    (line,) = ax.plot(sides[i], gaussian_kde(points[:, i])(sides[i]), label=label, **style)
+                    handles += [line] * (i == 0)
+                else:
+                    density = _density(points[:, [j, i]], sides[j], sides[i])
+                    levels = mass_levels(density, _MASS)
+                    ax.contour(sides[j], sides[i], density, levels=levels, colors=line_colour, linewidths=width)
+            _dress(ax, i, j, dim, titles, (low, high))
+    if reference is not None:
+        where.legend(handles=handles, loc="upper right", frameon=False)
+    return where
+
+
+def mass_levels(density: np.ndarray, shares: Sequence[float]) -> list[float]:
+    """The values of a density on a grid above which these shares of its mass lie, ascending."""
+    ordered = np.sort(density.ravel())[::-1]
+    mass = np.cumsum(ordered) / ordered.sum()
+    return sorted({float(ordered[min(np.searchsorted(mass, share), len(ordered) - 1)]) for share in shares})
+
+
+def _density(points: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    grid = np.stack(np.meshgrid(x, y)).reshape(2, -1)
+    return gaussian_kde(points.T)(grid).reshape(len(y), len(x))
+
+
+def _checked(name: str, draws: ArrayLike) -> np.ndarray:
+    points = np.asarray(draws, dtype=float)
+    if points.ndim != 2 or points.shape[0] <= points.shape[1] or points.shape[1] < 2:
+        raise ValueError(f"{name} must have shape (n, dim) with dim at least 2 and n above it; got {points.shape}.")
+    return points[:: -(-len(points) // _POINTS)]
+
+
+def _dress(ax: Any, row: int, column: int, dim: int, titles: Sequence[str], corners: tuple[Any, Any]) -> None:
+    """Names and numbers at the left and the lower edge of the triangle alone."""
+    low, high = corners
+    ax.set_xlim(low[column], high[column])
+    ax.tick_params(labelsize="x-small")
+    ax.locator_params(nbins=3)
+    if row == column:
+        ax.set(yticks=[], ylim=(0, None), title=titles[row])
+    else:
+        ax.set_ylim(low[row], high[row])
+    if row == dim - 1:
+        ax.set_xlabel(titles[column])
+    else:
+        ax.tick_params(labelbottom=False)
+    if column == 0 and row:
+        ax.set_ylabel(titles[row])
+    else:
+        ax.tick_params(labelleft=False)

@@ -1,0 +1,128 @@
+"""When a fit has come as far as its learning rate lets it: a plateau of the loss, judged against its own noise."""
+
+import equinox as eqx
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int
+
+from ._errors import check_count, check_positive
+from ._types import default_float
+from .schedules import Timeline
+
+
+class Plateau(eqx.Module):
+    """End a fit early, in good order, when its loss has stopped falling.
+
+    The loss is averaged over blocks of `every` updates. The mean of the last `blocks` of them is compared with that of
+    the `blocks` before; the scatter of the blocks gives the standard error of the difference. The loss is on a plateau
+    when even the upper end of that improvement, estimate + `z` standard errors, is below `tolerance`: noise too large
+    to tell counts as no plateau. From there the rest of every schedule, the decay of the learning rates above all, is
+    compressed into `decay` times the updates done so far, and the fit ends. `num_steps` becomes a maximum.
+
+    With repeats, which share the length of the run, all of them must be on a plateau.
+
+    Args:
+        tolerance: The improvement, in units of the recorded `loss`, that is not worth the updates of `blocks` blocks.
+        every: Updates in a block.
+        blocks: Blocks on either side of the comparison.
+        after: Share of the planned run that is not looked at, such as the annealed part of it.
+        z: Standard errors added to the improvement.
+        decay: Length of the final decay, as a share of the updates done when it begins.
+
+    Example:
+        >>> rule = Plateau(tolerance=0.02, every=100)
+    """
+
+    tolerance: float = eqx.field(static=True)
+    every: int = eqx.field(static=True)
+    blocks: int = eqx.field(static=True)
+    after: float = eqx.field(static=True)
+    z: float = eqx.field(static=True)
+    decay: float = eqx.field(static=True)
+
+    def __init__(
+        self,
+        tolerance: float,
+        *,
+        every: int = 250,
+        blocks: int = 4,
+        after: float = 0.3,
+        z: float = 2.0,
+        decay: float = 0.5,
+    ):
+        self.tolerance = check_positive("tolerance", tolerance)
+        self.every = check_count("every", every)
+        self.blocks = check_count("blocks", blocks, minimum=2)
+        if not 0.0 <= after < 1.0:
+            raise ValueError(f"after must be a share of the run in [0, 1); got {after}.")
+        self.after = float(after)
+        self.z, self.decay = check_positive("z", z), check_positive("decay", decay)
+
+
+class StopState(eqx.Module):
+    """Where a run ends, and the averages that a rule needs to say so.
+
+    Attributes:
+        bend: The update from which the schedules are compressed; `num_steps` while they are not.
+        end: The update after which the run ends.
+        total: Sum of the losses of the block under way, by repeat.
+        means: Of the last blocks, oldest first, by repeat.
+        seen: Number of blocks seen.
+    """
+
+    bend: Int[Array, ""]
+    end: Int[Array, ""]
+    total: Float[Array, " repeats"]
+    means: Float[Array, "repeats blocks"]
+    seen: Int[Array, ""]
+
+    def timeline(self, num_steps: int | Int[Array, ""]) -> Timeline:
+        """The timeline of a run planned for `num_steps` updates."""
+        return Timeline(num_steps, self.bend, self.end)
+
+
+def start_watch(rule: Plateau | None, num_steps: int, repeats: int) -> StopState:
+    """The state at update zero, or of a run that goes on to another `num_steps`."""
+    return StopState(
+        bend=jnp.int32(num_steps),
+        end=jnp.int32(num_steps),
+        total=jnp.zeros(repeats, default_float()),
+        means=jnp.zeros((repeats, 0 if rule is None else 2 * rule.blocks), default_float()),
+        seen=jnp.int32(0),
+    )
+
+
+def watch(
+    rule: Plateau | None,
+    state: StopState,
+    done: Int[Array, ""],
+    num_steps: Int[Array, ""],
+    losses: Float[Array, " repeats"],
+) -> StopState:
+    """The state after an update, given the updates `done` and the losses of this one.
+
+    What happens depends on absolute steps alone, so a run does not depend on how it is cut into chunks.
+    """
+    if rule is None:
+        return state
+    first = jnp.ceil(rule.after * num_steps).astype(jnp.int32)
+    watching = done > first
+    total = jnp.where(watching, state.total + losses, 0.0)
+    full = watching & ((done - first) % rule.every == 0)
+    means = jnp.where(full, jnp.roll(state.means, -1, axis=1).at[:, -1].set(total / rule.every), state.means)
+    seen = state.seen + full
+    found = full & (seen >= 2 * rule.blocks) & (state.bend >= num_steps) & jnp.all(_flat(rule, means))
+    end = jnp.minimum(num_steps, done + jnp.ceil(rule.decay * done).astype(jnp.int32))
+    return StopState(
+        bend=jnp.where(found, done, state.bend),
+        end=jnp.where(found, end, state.end),
+        total=jnp.where(full, 0.0, total),
+        means=means,
+        seen=seen,
+    )
+
+
+def _flat(rule: Plateau, means: Float[Array, "repeats blocks"]) -> Bool[Array, " repeats"]:
+    earlier, recent = means[:, : rule.blocks], means[:, rule.blocks :]
+    improvement = jnp.mean(earlier, axis=1) - jnp.mean(recent, axis=1)
+    variance = (jnp.var(earlier, axis=1, ddof=1) + jnp.var(recent, axis=1, ddof=1)) / rule.blocks
+    return improvement + rule.z * jnp.sqrt(variance) < rule.tolerance

@@ -1,0 +1,50 @@
+"""A target in the coordinates u of an affine map x = m + L u."""
+
+from jaxtyping import Array, Float, Int
+
+from .._affine import AffineMap
+from .._types import Scalar
+from .base import Target
+
+
+class Whitened(Target):
+    """The target pulled back to u: log p(m + L u) + log |det L|, with score Lᵀ S(m + L u).
+
+    Attributes:
+        target: p, in x.
+        affine: x = m + L u.
+
+    Example:
+        >>> import jax.numpy as jnp
+        >>> from sivi._affine import DiagonalMap
+        >>> from sivi.targets import IsotropicGaussian
+        >>> whitened = Whitened(IsotropicGaussian(2, sd=3.0), DiagonalMap(jnp.zeros(2), jnp.full(2, 3.0)))
+        >>> whitened.score(jnp.ones(2)).round(5).tolist()
+        [-1.0, -1.0]
+    """
+
+    target: Target
+    affine: AffineMap
+
+    def __check_init__(self) -> None:
+        if self.affine.dim != self.target.dim:
+            raise ValueError(f"affine must have the target's dim, {self.target.dim}; got {self.affine.dim}.")
+
+    @property
+    def dim(self) -> int:
+        return self.target.dim
+
+    @property
+    def num_data(self) -> int | None:
+        return self.target.num_data
+
+    @property
+    def knows_log_prob(self) -> bool:
+        return self.target.knows_log_prob
+
+    def log_prob(self, x: Float[Array, " dim"], batch: Int[Array, " batch"] | None = None) -> Scalar:
+        return self.target.log_prob(self.affine.forward(x), batch) + self.affine.log_det
+
+    def score(self, x: Float[Array, " dim"], batch: Int[Array, " batch"] | None = None) -> Float[Array, " dim"]:
+        # Through the target's own score, which may be all it knows.
+        return self.affine.pull_back(self.target.score(self.affine.forward(x), batch))

@@ -1,0 +1,108 @@
+"""The directions in which the curvature of a target is least like that of a diagonal Gaussian.
+
+P̃ = diag(s) E_q[−∇² log p] diag(s) is only ever multiplied with vectors, by a symmetric difference of scores at draws
+of q: −s ⊙ (S(x + h s⊙v) − S(x − h s⊙v)) / 2h, which is exact for a Gaussian and needs nothing but scores. Both
+ends share x and the rows of data, so that their noise cancels. The extreme eigenpairs come from a block Krylov
+space (block Lanczos with full orthogonalisation, then Rayleigh–Ritz).
+"""
+
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from .._affine import LowRankMap
+from ..targets import Target
+from .draws import scores_at
+
+#: Products with the block: the Krylov space has so many times its width.
+DEPTH = 3
+
+#: Columns of the block beyond the rank.
+OVERSAMPLE = 4
+
+#: Pairs ±u of draws of q over which the curvature is averaged.
+NUM_PAIRS = 4
+
+#: h, in standard deviations along v as far as they are known.
+STEP = 0.25
+
+#: From one call to the next no direction becomes more than so many times wider. Curvature that is negative, or
+#: near zero by chance, is thus approached in steps, each seen under the wider q.
+MAX_WIDENING = 4.0
+SMALLEST_CURVATURE = 1e-6
+
+
+def extreme_directions(
+    key: PRNGKeyArray,
+    target: Target,
+    affine: LowRankMap,
+    scale: Float[Array, " dim"],
+    rows: Int[Array, " size"] | None,
+) -> tuple[Float[Array, "dim rank"], Float[Array, " rank"]]:
+    """W and a = θ^(−1/2) for the `rank` eigenvalues θ of P̃ with the largest |log θ|.
+
+    Args:
+        key: Random key.
+        target: The target; only its score is used.
+        affine: q now; its directions are where the search starts.
+        scale: s, which may be another than that of `affine`.
+        rows: Rows of data.
+    """
+    block_key, draws_key = jax.random.split(key)
+    dim, rank = affine.dim, affine.rank
+    width = min(rank + OVERSAMPLE, dim)
+    half = jax.random.normal(draws_key, (NUM_PAIRS, dim), scale.dtype)
+    draws = jax.vmap(affine.forward)(jnp.concatenate([half, -half]))
+    # Λ = W̄ (θ − 1) W̄ᵀ + s̄⁻² of the old map, in the new units.
+    ratio = scale / affine.scale
+    old = affine.directions
+
+    def curvature_of_q(vectors: Float[Array, "dim width"]) -> Float[Array, " width"]:
+        scaled = vectors * ratio[:, None]
+        return jnp.sum(scaled**2, axis=0) + (affine.stretch**-2.0 - 1.0) @ (old.T @ scaled) ** 2
+
+    fresh = jax.random.normal(block_key, (dim, width - rank), scale.dtype)
+    block = jnp.linalg.qr(jnp.concatenate([old * ratio[:, None], fresh], axis=1))[0]
+    steps = STEP / jnp.sqrt(jnp.maximum(curvature_of_q(block), 0.01))
+    basis, images = block, curvature_times(target, draws, scale, block, steps, rows)
+    for _ in range(min(DEPTH, dim // width) - 1):
+        latest = images[:, -width:]
+        steps = jnp.full(width, STEP) / jnp.sqrt(jnp.maximum(jnp.max(jnp.linalg.norm(latest, axis=0)), 1.0))
+        block = _orthonormal_to(basis, latest)
+        basis = jnp.concatenate([basis, block], axis=1)
+        images = jnp.concatenate([images, curvature_times(target, draws, scale, block, steps, rows)], axis=1)
+    projected = basis.T @ images
+    values, vectors = jnp.linalg.eigh(0.5 * (projected + projected.T))
+    chosen = jax.lax.top_k(jnp.abs(jnp.log(jnp.maximum(values, SMALLEST_CURVATURE))), rank)[1]
+    directions = basis @ vectors[:, chosen]
+    lowest = jnp.maximum(curvature_of_q(directions) / MAX_WIDENING**2, SMALLEST_CURVATURE)
+    return directions, jnp.maximum(values[chosen], lowest) ** -0.5
+
+
+def curvature_times(
+    target: Target,
+    draws: Float[Array, "draws dim"],
+    scale: Float[Array, " dim"],
+    vectors: Float[Array, "dim width"],
+    steps: Float[Array, " width"],
+    rows: Int[Array, " size"] | None,
+) -> Float[Array, "dim width"]:
+    """P̃ times each column, averaged over the draws where the scores are finite, one draw after another."""
+    shifts = (steps * vectors * scale[:, None]).T
+
+    def add(total: tuple[Array, Array], x: Array) -> tuple[tuple[Array, Array], None]:
+        plus, minus = scores_at(target, jnp.stack([x + shifts, x - shifts]), rows)
+        image = (minus - plus) * scale / (2.0 * steps[:, None])
+        good = jnp.all(jnp.isfinite(image))
+        return (total[0] + jnp.where(good, image, 0.0), total[1] + good), None
+
+    (image, count), _ = jax.lax.scan(add, (jnp.zeros_like(shifts), jnp.zeros((), scale.dtype)), draws)
+    # Without any finite draw, the unit matrix: nothing is known.
+    return jnp.where(count > 0, image.T / jnp.maximum(count, 1.0), vectors)
+
+
+def _orthonormal_to(basis: Float[Array, "dim done"], vectors: Float[Array, "dim width"]) -> Float[Array, "dim width"]:
+    """Orthonormal columns for what `vectors` add to `basis`; twice, since once leaves rounding errors behind."""
+    for _ in range(2):
+        vectors = jnp.linalg.qr(vectors - basis @ (basis.T @ vectors))[0]
+    return vectors

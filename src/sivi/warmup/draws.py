@@ -1,0 +1,130 @@
+"""What every stage of the warm-up draws and evaluates: balanced noise, rows of data, scores at many points."""
+
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PRNGKeyArray
+
+from .._types import default_float
+from ..targets import Target
+
+#: Points are evaluated in blocks such that points × rows of data stays below this: 64 MB for each number that the
+#: target's program keeps per point and datum.
+MAX_POINTS_TIMES_ROWS = 2**24
+
+#: Up to this dimension a QR takes less time than the rest of a step.
+MAX_QR_DIM = 64
+
+
+class BalancedNoise(eqx.Module):
+    """Draws of N(0, I) in pairs ±u, along directions that are orthogonal in blocks of `dim`.
+
+    Each draw by itself is exactly normal: a uniform direction times an independent χ_dim radius, which a block shares.
+    Over a whole block the mean of u uᵀ is a multiple of I, so that a matrix estimated from it has noise in its size
+    alone. With fewer pairs than `dim` the directions are merely independent.
+
+    Attributes:
+        frames: Two random orthogonal matrices Q₀, Q₁ in more than `MAX_QR_DIM` dimensions, where a new one for every
+            step would take too long: Q₀ D Q₁ with random signs D is uniform too.
+        num_pairs: Pairs per call.
+        dim: Length of u.
+
+    Example:
+        >>> u = BalancedNoise(jax.random.key(0), 4, 2).draw(jax.random.key(1))
+        >>> u.shape, bool(jnp.all(u[:4] == -u[4:])), bool(jnp.abs(u[0] @ u[1]) < 1e-5)
+        ((8, 2), True, True)
+    """
+
+    frames: Float[Array, "2 dim dim"] | None
+    num_pairs: int = eqx.field(static=True)
+    dim: int = eqx.field(static=True)
+
+    def __init__(self, key: PRNGKeyArray, num_pairs: int, dim: int):
+        self.num_pairs, self.dim = num_pairs, dim
+        scrambled = MAX_QR_DIM < dim <= num_pairs
+        self.frames = _orthogonal(jax.random.normal(key, (2, dim, dim), default_float())) if scrambled else None
+
+    def draw(self, key: PRNGKeyArray) -> Float[Array, "draws dim"]:
+        """2 `num_pairs` draws; the second half mirrors the first."""
+        dtype, blocks = default_float(), -(-self.num_pairs // self.dim)
+        if self.num_pairs < self.dim:
+            half = jax.random.normal(key, (self.num_pairs, self.dim), dtype)
+            return jnp.concatenate([half, -half])
+        # One call for all random numbers: the last row of each block gives its radius, the others its directions.
+        rows = self.dim if self.frames is None else 1
+        normal = jax.random.normal(key, (blocks, rows + 1, self.dim), dtype)
+        directions, radial = normal[:, :rows], normal[:, rows:]
+        if self.frames is None:
+            frames = _orthogonal(directions)
+        else:
+            frames = (self.frames[0] * jnp.where(directions < 0, -1.0, 1.0).astype(dtype)) @ self.frames[1]
+        radii = jnp.linalg.norm(radial, axis=-1, keepdims=True)
+        half = (radii * frames).reshape(-1, self.dim)[: self.num_pairs]
+        return jnp.concatenate([half, -half])
+
+
+def _orthogonal(normal: Float[Array, "num dim dim"]) -> Float[Array, "num dim dim"]:
+    """Uniform orthogonal matrices from normal ones: QR, with the signs that make it unique."""
+    frames, triangles = jnp.linalg.qr(normal)
+    signs = jnp.where(jnp.diagonal(triangles, axis1=1, axis2=2) < 0, -1.0, 1.0).astype(frames.dtype)
+    return frames * signs[:, None, :]
+
+
+class Rows(eqx.Module):
+    """Which rows of the data a step sees: windows of one shuffled order, read round and round.
+
+    All rows are seen equally often, so that their noise cancels over a round instead of adding up.
+
+    Attributes:
+        order: A permutation of the rows, or None for a target without minibatches.
+        size: Rows per step.
+    """
+
+    order: Int[Array, " num_data"] | None
+    size: int = eqx.field(static=True)
+
+    @staticmethod
+    def of(key: PRNGKeyArray, target: Target, batch_size: int | None, num_steps: int) -> "Rows":
+        """Windows of `batch_size` rows, or larger, so that half of the steps see all rows once."""
+        num_data = target.num_data
+        if batch_size is None or num_data is None:
+            return Rows(None, num_data or 1)
+        size = min(num_data, max(batch_size, -(-2 * num_data // num_steps)))
+        if size == num_data:
+            return Rows(None, num_data)
+        return Rows(jax.random.permutation(key, num_data), size)
+
+    def at(self, step: Int[Array, ""]) -> Int[Array, " size"] | None:
+        """The row indices of a step; None for all."""
+        if self.order is None:
+            return None
+        num_data = self.order.shape[0]
+        # Modulo the number of windows first: step × size would overflow for large data.
+        window = step % -(-num_data // self.size)
+        return self.order[(window * self.size + jnp.arange(self.size)) % num_data]
+
+
+def scores_at(
+    target: Target, points: Float[Array, "*shape dim"], rows: Int[Array, " size"] | None
+) -> Float[Array, "*shape dim"]:
+    """Scores at many points, all with the same rows."""
+    return _in_blocks(lambda x: target.score(x, rows), points, _num_rows(target, rows))
+
+
+def log_probs_at(target: Target, points: Float[Array, "*shape dim"]) -> Float[Array, "*shape"]:
+    """Log densities at many points, on all data."""
+    return _in_blocks(target.log_prob, points, _num_rows(target, None))
+
+
+def _num_rows(target: Target, rows: Int[Array, " size"] | None) -> int:
+    return (target.num_data or 1) if rows is None else int(rows.shape[0])
+
+
+def _in_blocks(function: Callable[[Array], Array], points: Array, num_rows: int) -> Array:
+    flat = points.reshape(-1, points.shape[-1])
+    block = max(1, MAX_POINTS_TIMES_ROWS // num_rows)
+    whole = block >= flat.shape[0]
+    values = jax.vmap(function)(flat) if whole else jax.lax.map(function, flat, batch_size=block)
+    return values.reshape(*points.shape[:-1], *values.shape[1:])

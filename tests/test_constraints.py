@@ -1,0 +1,524 @@
+import math
+
+import equinox as eqx
+import hypothesis.strategies as st
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis.extra.numpy import arrays
+from jaxtyping import Array, Float
+from scipy import special, stats
+
+import sivi
+from oracles import bonferroni
+from sivi._errors import FitFileError
+from sivi._layout import Layout
+from sivi.constraints import (
+    Constraint,
+    correlation_cholesky,
+    interval,
+    ordered,
+    positive,
+    real,
+    simplex,
+)
+from sivi.constraints.base import from_json, to_json
+from sivi.constraints.half_line import HalfLine
+from sivi.objectives import MLPCritic, ScoreMatching
+from sivi.samplers import hmc
+from sivi.targets import LogDensity
+
+settings.register_profile("fixed", derandomize=True, deadline=None, database=None, max_examples=25)
+settings.load_profile("fixed")
+
+
+def is_correlation_cholesky(x):
+    correlations = x @ np.swapaxes(x, -1, -2)
+    return (
+        (np.abs(np.diagonal(correlations, axis1=-2, axis2=-1) - 1.0) < 1e-5).all()
+        and (np.diagonal(x, axis1=-2, axis2=-1) > 0.0).all()
+        and (np.triu(x, 1) == 0.0).all()
+        and (np.abs(np.tril(x, -1)) < 1.0).all()
+    )
+
+
+def is_simplex(x):
+    return (x > 0.0).all() and (np.abs(x.sum(-1) - 1.0) < 1e-5).all()
+
+
+def is_increasing(x):
+    return (np.diff(x, axis=-1) > 0.0).all()
+
+
+def correlation_factor(rng, batch, n):
+    matrix = rng.normal(size=(*batch, n, n + 1))
+    covariance = matrix @ np.swapaxes(matrix, -1, -2)
+    scale = np.sqrt(np.diagonal(covariance, axis1=-2, axis2=-1))
+    return np.linalg.cholesky(covariance / scale[..., :, None] / scale[..., None, :])
+
+
+#: The constraint; whether an array keeps to it, said again; and such an array at random.
+CASES = {
+    "real": (real((2,)), lambda x: True, lambda rng: rng.normal(size=2)),
+    "positive": (positive((2, 3)), lambda x: (x > 0.0).all(), lambda rng: rng.lognormal(size=(2, 3))),
+    "above": (interval(2.0, None, 2), lambda x: (x > 2.0).all(), lambda rng: 2.0 + rng.lognormal(size=2)),
+    "below": (interval(None, -3.0, 2), lambda x: (x < -3.0).all(), lambda rng: -3.0 - rng.lognormal(size=2)),
+    "unit interval": (
+        interval(0.0, 1.0, (2,)),
+        lambda x: ((x > 0.0) & (x < 1.0)).all(),
+        lambda rng: rng.uniform(1e-3, 1.0 - 1e-3, size=2),
+    ),
+    "interval": (interval(-2.5, 7), lambda x: -2.5 < x < 7.0, lambda rng: rng.uniform(-2.4, 6.9)),
+    "ordered": (ordered(3, (2,)), is_increasing, lambda rng: np.cumsum(rng.lognormal(size=(2, 3)), -1)),
+    "simplex": (simplex(5), is_simplex, lambda rng: rng.dirichlet(np.full(5, 0.5))),
+    "simplex batch": (simplex(3, 2), is_simplex, lambda rng: rng.dirichlet(np.ones(3), 2)),
+    "correlation": (correlation_cholesky(4), is_correlation_cholesky, lambda rng: correlation_factor(rng, (), 4)),
+    "correlation batch": (
+        correlation_cholesky(3, (2,)),
+        is_correlation_cholesky,
+        lambda rng: correlation_factor(rng, (2,), 3),
+    ),
+}
+
+
+@pytest.fixture(params=CASES)
+def case(request):
+    return CASES[request.param]
+
+
+def each_case(function):
+    return pytest.mark.parametrize("name", CASES)(function)
+
+
+def free_numbers(data, constraint, most):
+    """A vector y, drawn by Hypothesis, with entries up to `most`."""
+    values = st.floats(-most, most, width=32)
+    return jnp.asarray(data.draw(arrays(np.float64, constraint.size, elements=values)), float)
+
+
+def free_entries(constraint, x):
+    """The entries of x that a density is with respect to."""
+    if type(constraint).__name__ == "Simplex":
+        return x[..., :-1].ravel()
+    if type(constraint).__name__ == "CorrelationCholesky":
+        return x[(..., *np.tril_indices(constraint.n, -1))].ravel()
+    return x.ravel()
+
+
+@eqx.filter_jit
+def forward(constraint, y):
+    return constraint.forward(y)
+
+
+@eqx.filter_jit
+def inverse(constraint, x):
+    return constraint.inverse(x)
+
+
+@eqx.filter_jit
+def log_dets(constraint, y):
+    """The log determinant as written, and from the Jacobian."""
+    jacobian = jax.jacobian(lambda y: free_entries(constraint, constraint.forward(y)))(y)
+    return constraint.log_det(y), jnp.linalg.slogdet(jacobian)
+
+
+@eqx.filter_jit
+def edges(constraint, points):
+    """x, ∂x/∂y and the gradient of the log determinant at many points."""
+    return jax.vmap(
+        lambda y: (constraint.forward(y), jax.jacobian(constraint.forward)(y), jax.grad(constraint.log_det)(y))
+    )(points)
+
+
+class TestTheMap:
+    @each_case
+    @given(data=st.data())
+    def test_log_determinant_is_that_of_the_jacobian(self, name, data):
+        constraint = CASES[name][0]
+        with jax.enable_x64(True):
+            written, (_, of_jacobian) = log_dets(constraint, free_numbers(data, constraint, 4.0))
+            np.testing.assert_allclose(written, of_jacobian, rtol=1e-9, atol=1e-9)
+
+    @each_case
+    @given(data=st.data())
+    def test_free_numbers_come_back(self, name, data):
+        constraint = CASES[name][0]
+        with jax.enable_x64(True):
+            y = free_numbers(data, constraint, 6.0)
+            x = forward(constraint, y)
+            assert x.shape == constraint.shape
+            np.testing.assert_allclose(inverse(constraint, x), y, atol=1e-9)
+
+    @each_case
+    @given(seed=st.integers(0, 2**32 - 1))
+    def test_values_come_back_in_single_precision(self, name, seed):
+        constraint, _, draw = CASES[name]
+        x = np.asarray(draw(np.random.default_rng(seed)), np.float32)
+        assert constraint.contains(x).all()
+        again = np.asarray(forward(constraint, constraint.inverse(x)))
+        np.testing.assert_allclose(again, x, rtol=2e-5, atol=2e-6)
+
+    @each_case
+    @given(data=st.data())
+    def test_constraint_holds_in_single_precision(self, name, data):
+        constraint, keeps, _ = CASES[name]
+        x = np.asarray(forward(constraint, free_numbers(data, constraint, 15.0)))
+        assert x.dtype == np.float32
+        assert keeps(x)
+        assert constraint.contains(x).all()
+
+    def test_constraint_and_gradients_hold_at_the_edges(self, case):
+        """Where exp overflows too, x stays inside, so that log x or 1/x of a user's function is a number."""
+        constraint, keeps, _ = case
+        signs = np.random.default_rng(0).choice([-1.0, 1.0], (4, constraint.size))
+        signs[0], signs[1] = 1.0, -1.0
+        points = jnp.asarray(np.concatenate([size * signs for size in (30.0, 100.0, 1e4, 1e30)]), float)
+        values, jacobians, slopes = map(np.asarray, edges(constraint, points))
+        for x in map(np.asarray, values):
+            assert keeps(x)
+            assert np.isfinite(x).all()
+            assert constraint.contains(x).all()
+        assert np.isfinite(jacobians).all()
+        # Every log determinant here has a slope of at most 1 per factor in which a free number occurs.
+        assert (np.abs(slopes) <= 2 + max(constraint.shape, default=0)).all()
+
+    def test_zero_is_the_middle(self, precision):
+        for constraint, middle in [
+            (positive(), 1.0),
+            (interval(-1.0, 3.0), 1.0),
+            (simplex(4), np.full(4, 0.25)),
+            (correlation_cholesky(3), np.eye(3)),
+            (ordered(3), [0.0, 1.0, 2.0]),
+        ]:
+            x = forward(constraint, jnp.zeros(constraint.size))
+            assert x.dtype == precision
+            np.testing.assert_allclose(x, middle, rtol=3e-7)
+
+    def test_simplex_is_the_isometric_log_ratio(self):
+        """y has the length of the centred log x, whichever the order of the entries."""
+        x = np.array([0.5, 0.05, 0.3, 0.15])
+        centred = np.log(x) - np.log(x).mean()
+        for order in ([0, 1, 2, 3], [3, 1, 0, 2]):
+            np.testing.assert_allclose(
+                jnp.linalg.norm(simplex(4).inverse(x[order])), np.linalg.norm(centred), rtol=1e-5
+            )
+
+    def test_close_numbers_stay_ordered(self):
+        y = jnp.array([1e5, -15.0, -15.0, -15.0])
+        assert is_increasing(np.asarray(forward(ordered(4), y)))
+        steps = jnp.full(1000, -16.0).at[0].set(3.0)
+        assert is_increasing(np.asarray(forward(ordered(1000), steps)))
+
+
+def score_of(function, constraint):
+    target = LogDensity(function, like=constraint)
+    return jax.jit(jax.vmap(target.score))
+
+
+class TestScoresAtTheEdges:
+    """In float32, of densities with a log or a power at the edge, against the formula for the score in y."""
+
+    EDGES = np.array([-1000.0, -100.0, -60.0, -30.0, -15.0, -1.0, 0.0, 1.0])
+
+    def test_gamma(self):
+        score = score_of(lambda x: 2.5 * jnp.log(x) - 2.0 * x, positive())
+        y = np.append(self.EDGES, 4.0)
+        np.testing.assert_allclose(score(y[:, None])[:, 0], 3.5 - 2.0 * np.exp(y), rtol=1e-5, atol=1e-6)
+
+    def test_gamma_far_out(self):
+        """At 80 and beyond x stays the same, and the score still points back."""
+        score = score_of(lambda x: 2.5 * jnp.log(x) - 2.0 * x, positive())
+        np.testing.assert_allclose(score(np.array([[80.0], [500.0]]))[:, 0], -2.0 * np.exp(80.0), rtol=1e-5)
+
+    def test_beta(self):
+        score = score_of(lambda x: 1.5 * jnp.log(x) + 0.7 * jnp.log1p(-x), interval(0.0, 1.0))
+        y = self.EDGES
+        expected = 2.5 * special.expit(-y) - 1.7 * special.expit(y)
+        np.testing.assert_allclose(score(y[:, None])[:, 0], expected, rtol=1e-5, atol=1e-6)
+        # Within one rounding step of 1 the log density is flat, and the log determinant alone leads back.
+        np.testing.assert_allclose(score(np.array([[30.0], [1000.0]]))[:, 0], -1.0, atol=1e-3)
+
+    def test_dirichlet(self):
+        alpha = np.array([0.4, 2.0, 3.5])
+        score = score_of(lambda x: jnp.sum((alpha - 1.0) * jnp.log(x)), simplex(3))
+        V = np.array([[1.0, 1.0], [-1.0, 1.0], [0.0, -2.0]]) / np.sqrt([2.0, 6.0])
+        y = np.array([[a, b] for a in (-500.0, -30.0, 1.0, 100.0) for b in (-200.0, -15.0, 0.5, 30.0)])
+        z = y @ V.T
+        x = np.exp(z - z.max(1, keepdims=True))
+        x /= x.sum(1, keepdims=True)
+        np.testing.assert_allclose(score(y), (alpha - alpha.sum() * x) @ V, rtol=1e-4, atol=1e-5)
+
+    @pytest.mark.parametrize("eta", [1.0, 2.5])
+    def test_lkj(self, eta):
+        """The partial correlation in column j is Beta(b, b) on (−1, 1), b = η + (n − 1 − j)/2 (Lewandowski et al.)."""
+        n = 4
+        powers = n - np.arange(1, n + 1) + 2.0 * eta - 2.0
+        score = score_of(lambda L: jnp.sum(powers * jnp.log(jnp.diagonal(L))), correlation_cholesky(n))
+        column = np.tril_indices(n, -1)[1] + 1
+        b = eta + 0.5 * (n - 1 - column)
+        y = np.random.default_rng(1).normal(size=(20, len(b))) * np.repeat([0.5, 3.0, 8.0, 20.0], 5)[:, None]
+        np.testing.assert_allclose(score(y), -2.0 * b * np.tanh(y), rtol=1e-4, atol=1e-5)
+
+    @pytest.mark.parametrize("name", ["interval", "ordered", "simplex", "correlation"])
+    def test_second_derivatives_at_zero(self, name):
+        """The kind that an absolute value in a formula would lose: against finite differences of the gradient."""
+        constraint = CASES[name][0]
+        with jax.enable_x64(True):
+            weights = np.random.default_rng(2).normal(size=constraint.shape)
+
+            def function(y):
+                return jnp.sum(weights * constraint.forward(y)) + constraint.log_det(y)
+
+            zero, step = jnp.zeros(constraint.size), 1e-5
+            gradients = jax.jit(jax.vmap(jax.grad(function)))
+            steps = step * jnp.eye(constraint.size)
+            differences = (gradients(zero + steps) - gradients(zero - steps)) / (2 * step)
+            np.testing.assert_allclose(jax.jit(jax.hessian(function))(zero), differences, atol=1e-8)
+
+
+def integrate(function, constraint, statistic, side):
+    """∫ p(x) (1, statistic(x)) dx, by a sum over a grid of y: p is a log density of the constrained x."""
+    target = LogDensity(function, like=constraint)
+    grid = jnp.stack(jnp.meshgrid(*[side] * constraint.size), axis=-1).reshape(-1, constraint.size)
+
+    @jax.jit
+    def total(grid):
+        weights = jnp.exp(jax.vmap(target.log_prob)(grid)) * (side[1] - side[0]) ** constraint.size
+        values = jax.vmap(lambda y: statistic(constraint.forward(y)))(grid)
+        return weights.sum(), jnp.tensordot(weights, values, axes=1)
+
+    return total(grid)
+
+
+@pytest.mark.usefixtures("x64")
+class TestDensities:
+    """Normalised densities of the constrained variable, integrated over the free ones."""
+
+    def test_gamma(self):
+        shape, rate = 2.5, 3.0
+        constant = shape * math.log(rate) - math.lgamma(shape)
+        mass, mean = integrate(
+            lambda x: constant + (shape - 1) * jnp.log(x) - rate * x,
+            positive(),
+            lambda x: x,
+            jnp.linspace(-20.0, 6.0, 2001),
+        )
+        np.testing.assert_allclose([mass, mean], [1.0, shape / rate], rtol=1e-9)
+
+    def test_exponential_below_a_bound(self):
+        mass, mean = integrate(
+            lambda x: jnp.log(2.0) + 2.0 * (x + 3.0), interval(None, -3.0), lambda x: x, jnp.linspace(-25.0, 6.0, 2001)
+        )
+        np.testing.assert_allclose([mass, mean], [1.0, -3.5], rtol=1e-9)
+
+    def test_scaled_beta(self):
+        a, b, low, high = 1.5, 2.5, -1.0, 3.0
+
+        def log_density(x):
+            share = (x - low) / (high - low)
+            return jax.scipy.stats.beta.logpdf(share, a, b) - jnp.log(high - low)
+
+        mass, mean = integrate(log_density, interval(low, high), lambda x: x, jnp.linspace(-20.0, 15.0, 2001))
+        np.testing.assert_allclose([mass, mean], [1.0, low + (high - low) * a / (a + b)], rtol=1e-9)
+
+    def test_order_statistics(self):
+        """Two independent N(0, 1), sorted: density 2 φ(x₁) φ(x₂), means ∓1/√π."""
+        mass, means = integrate(
+            lambda x: jnp.log(2.0) + jnp.sum(jax.scipy.stats.norm.logpdf(x)),
+            ordered(2),
+            lambda x: x,
+            jnp.linspace(-22.0, 8.0, 1201),
+        )
+        np.testing.assert_allclose(mass, 1.0, rtol=1e-8)
+        np.testing.assert_allclose(means, np.array([-1.0, 1.0]) / np.sqrt(np.pi), rtol=1e-8)
+
+    def test_dirichlet(self):
+        alpha = np.array([0.8, 2.0, 3.5])
+        exact = stats.dirichlet(alpha)
+        constant = math.lgamma(alpha.sum()) - sum(map(math.lgamma, alpha))
+        mass, seconds = integrate(
+            lambda x: constant + jnp.sum((alpha - 1.0) * jnp.log(x)),
+            simplex(3),
+            lambda x: jnp.concatenate([x, jnp.outer(x, x).ravel()]),
+            jnp.linspace(-30.0, 30.0, 801),
+        )
+        np.testing.assert_allclose(mass, 1.0, rtol=1e-7)
+        np.testing.assert_allclose(seconds[:3], exact.mean(), rtol=1e-7)
+        products = exact.cov() + np.outer(exact.mean(), exact.mean())
+        np.testing.assert_allclose(seconds[3:], products.ravel(), rtol=1e-7)
+
+    def test_lkj_of_two_variables(self):
+        """η = 1 is the uniform distribution of the correlation; another η has density ∝ (1 − r²)^(η − 1)."""
+        for eta in (1.0, 3.0):
+            constant = math.lgamma(2 * eta) - 2 * math.lgamma(eta) - (2 * eta - 1) * math.log(2.0)
+            mass, square = integrate(
+                lambda L, eta=eta, constant=constant: constant + (2 * eta - 2) * jnp.log(L[1, 1]),
+                correlation_cholesky(2),
+                lambda L: L[1, 0] ** 2,
+                jnp.linspace(-20.0, 20.0, 4001),
+            )
+            np.testing.assert_allclose([mass, square], [1.0, 1.0 / (2 * eta + 1)], rtol=1e-9)
+
+
+class TestBadInput:
+    pytestmark = pytest.mark.usefixtures("as_a_user")
+
+    @pytest.mark.parametrize(
+        ("call", "error", "message"),
+        [
+            (lambda: interval(1.0, 1.0), ValueError, r"low must be below high; got 1\.0 and 1\.0"),
+            (lambda: interval(2, 1), ValueError, r"low must be below high; got 2\.0 and 1\.0"),
+            (lambda: interval(None, None), ValueError, r"low or high must be a finite number.*sivi\.real"),
+            (lambda: interval(-np.inf, np.inf), ValueError, r"low or high must be a finite number"),
+            (lambda: interval(np.nan, 1.0), ValueError, r"low must be a finite number; got nan"),
+            (lambda: interval(np.inf, None), ValueError, r"low must be a finite number; got inf"),
+            (lambda: interval("a", 1.0), TypeError, r"low must be a number; got 'a'"),
+            (lambda: interval(0.0, np.ones(2)), TypeError, r"high must be a number; got an array"),
+            (lambda: interval(1.0, 1.0 + 1e-9), ValueError, r"room for float32 numbers between them.*1\.0 and 1\.0000"),
+            (lambda: interval(-3e38, 3e38), ValueError, r"their distance must be one; got -3e\+38 and 3e\+38"),
+            (lambda: simplex(1), ValueError, r"n must be at least 2; got 1"),
+            (lambda: ordered(0), ValueError, r"n must be at least 2; got 0"),
+            (lambda: correlation_cholesky(1), ValueError, r"n must be at least 2; got 1"),
+            (lambda: simplex(2.0), TypeError, r"n must be an integer of at least 2; got 2\.0"),
+            (lambda: ordered(True), TypeError, r"n must be an integer .* got True"),
+            (lambda: positive((2, 1.5)), TypeError, r"shape must be an integer of at least 1; got 1\.5"),
+            (lambda: positive((0,)), ValueError, r"shape must be at least 1; got 0"),
+            (lambda: real("ab"), TypeError, r"shape must be an integer .* got 'ab'"),
+            (lambda: HalfLine(0.0, 2), ValueError, r"sign must be 1 or -1; got 2"),
+        ],
+    )
+    def test_constraints_that_are_none(self, call, error, message):
+        with pytest.raises(error, match=message):
+            call()
+
+    @pytest.mark.parametrize(
+        ("constraint", "x", "message"),
+        [
+            (positive(), 0.0, r"x must be positive; got 0\.?"),
+            (positive(), np.nan, r"x must be positive; got nan"),
+            (positive(), np.inf, r"x must be positive; got inf"),
+            (positive(), 1e-42, r"x must be positive; got 1\.e-42"),
+            (positive((2, 2)), [[1.0, 2.0], [-3.0, 4.0]], r"x must be positive; got -3\.?0? at \[1,0\]"),
+            (interval(2.0, None), 2.0, r"x must be above 2\.0; got 2"),
+            (interval(None, 2.0), 2.5, r"x must be below 2\.0; got 2\.5"),
+            (interval(0.0, 1.0), 1.0 - 1e-12, r"x must be between 0\.0 and 1\.0, both excluded; got 1"),
+            (ordered(3), [0.0, 2.0, 2.0], r"x must be strictly increasing; got \[0\. 2\. 2\.\]"),
+            (ordered(2, 2), [[0.0, 2.0], [2.0, 1.0]], r"strictly increasing; got \[2\. 1\.\] at \[1\]"),
+            (simplex(3), [0.5, 0.5, 0.5], r"positive numbers that sum to 1; got \[0\.5 0\.5 0\.5\]"),
+            (simplex(3), [0.5, 0.5, 0.0], r"positive numbers that sum to 1; got \[0\.5 0\.5 0\. ?\]"),
+            (correlation_cholesky(2), [[1.0, 0.0], [0.6, 0.7]], r"rows of length 1; got \[\[1\. "),
+            (correlation_cholesky(2), [[0.8, 0.6], [0.6, 0.8]], r"lower triangular"),
+            (correlation_cholesky(2), [[1.0, 0.0], [0.6, -0.8]], r"positive diagonal"),
+            (real(), np.inf, r"x must be finite; got inf"),
+            (simplex(3), [0.5, 0.5], r"x must have shape \(3,\); got \(2,\)"),
+            (positive(), [1.0], r"x must have shape \(\); got \(1,\)"),
+        ],
+    )
+    def test_values_outside(self, constraint, x, message):
+        with pytest.raises(ValueError, match=message):
+            constraint.inverse(x)
+
+    def test_points_with_a_leading_axis(self):
+        x = np.array([[0.5, 0.5], [0.2, 0.9]])
+        with pytest.raises(ValueError, match=r"variable 'w' must be positive numbers.*got \[0\.2 0\.9\] at \[1\]"):
+            simplex(2).check(x, "variable 'w'", num_axes=1)
+        with pytest.raises(ValueError, match=r"w must have shape \(2,\) after the first 1; got \(2,\)"):
+            simplex(2).check(x[0], "w", num_axes=1)
+
+
+class TestFiles:
+    def test_names_and_numbers_come_back(self, case):
+        constraint = case[0]
+        again = from_json(to_json(constraint))
+        assert again == constraint
+        assert type(again) is type(constraint)
+        assert again.shape == constraint.shape
+
+    @pytest.mark.parametrize(
+        ("change", "message"),
+        [
+            ({"constraint": "Torus"}, r"a constraint that is not defined here: 'Torus'"),
+            ({"constraint": "Constraint"}, r"not defined here: 'Constraint'"),
+            ({"radius": 1.0}, r"has \['batch_shape', 'high', 'low', 'radius'\]; here it has"),
+            ({"low": 2.0}, r"not a possible one: low must be below high"),
+            ({"low": "0"}, r"not a possible one: low must be a number"),
+        ],
+    )
+    @pytest.mark.usefixtures("as_a_user")
+    def test_what_is_refused(self, change, message):
+        with pytest.raises(FitFileError, match=message):
+            from_json(to_json(interval(0.0, 1.0)) | change)
+
+    def test_a_users_own_constraint(self):
+        class Cubed(Constraint):
+            batch_shape: tuple[int, ...] = eqx.field(static=True)
+            event_shape = free_shape = ()
+            rule = "a number"
+
+            def __init__(self, batch_shape=()):
+                self.batch_shape = tuple(batch_shape)
+
+            def contains(self, x):
+                return np.isfinite(x)
+
+            def _forward(self, y: Float[Array, "..."]):
+                return jnp.sinh(y)
+
+            def _inverse(self, x):
+                return jnp.arcsinh(x)
+
+            def _log_det(self, y):
+                return jnp.log(jnp.cosh(y))
+
+        constraint = Cubed((2,))
+        layout = Layout.like({"a": constraint})
+        assert Layout.from_json(layout.to_json()) == layout
+        np.testing.assert_allclose(layout.unravel(jnp.ones(2))["a"], np.sinh(1.0), rtol=1e-6)
+
+
+ALPHA = np.array([2.0, 1.0, 4.0])
+LIKE = {"mu": 0.0, "tau": positive(), "w": simplex(3)}
+
+
+def named_density(p):
+    """mu | tau ~ N(0, tau), tau ~ Gamma(3, 2), w ~ Dirichlet(ALPHA)."""
+    normal = jax.scipy.stats.norm.logpdf(p["mu"], scale=jnp.sqrt(p["tau"]))
+    return normal + 2.0 * jnp.log(p["tau"]) - 2.0 * p["tau"] + jnp.sum((ALPHA - 1.0) * jnp.log(p["w"]))
+
+
+class TestInUse:
+    def test_hmc_recovers_the_moments(self):
+        """Seven means against closed forms, by their Monte Carlo errors: fails once in 10⁵ by chance."""
+        run = hmc(named_density, like=LIKE, key=0, num_chains=16, num_draws=500, num_warmup=300, progress=False)
+        assert run.draws.shape == (16, 500, 4)
+        named = {name: np.asarray(values, float) for name, values in run.named().items()}
+        assert named["w"].shape == (16, 500, 3)
+        assert is_simplex(named["w"])
+        assert (named["tau"] > 0.0).all()
+        weights = ALPHA / ALPHA.sum()
+        pairs = [(named["tau"], 1.5), (named["tau"] ** 2, 3.0), (named["mu"], 0.0), (named["mu"] ** 2, 1.5)]
+        pairs += [(named["w"][..., i], weights[i]) for i in range(3)]
+        # The means of independent chains are independent.
+        scores = [
+            (values.mean() - truth) / (values.mean(1).std(ddof=1) / np.sqrt(len(values))) for values, truth in pairs
+        ]
+        bound = stats.t(df=15).isf(stats.norm.sf(bonferroni(len(pairs), 1e-5)))
+        assert np.abs(scores).max() < bound
+
+    def test_fit_sample_save_load(self, tmp_path):
+        objective = ScoreMatching(num_particles=8, critic=MLPCritic((8,)))
+        fitted = sivi.fit(named_density, like=LIKE, objective=objective, num_steps=4, whiten=None, progress=False)
+        draws = fitted.sample(50, key=1)
+        assert sorted(draws) == ["mu", "tau", "w"]
+        assert is_simplex(np.asarray(draws["w"]))
+        free = fitted.unconstrained(50, key=1)
+        np.testing.assert_allclose(draws["tau"], np.exp(free[:, 1]), rtol=1e-6)
+        fitted.save(tmp_path / "fit.sivi")
+        for loaded in (sivi.load(tmp_path / "fit.sivi"), sivi.load(tmp_path / "fit.sivi", target=named_density)):
+            assert loaded.layout == fitted.layout
+            np.testing.assert_array_equal(loaded.sample(50, key=1)["w"], draws["w"])
+        other = LogDensity(named_density, like={**LIKE, "tau": 1.0})
+        with pytest.raises(FitFileError, match="another model"):
+            sivi.load(tmp_path / "fit.sivi", target=other)
