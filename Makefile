@@ -27,7 +27,7 @@ $(VENV)/.lint: $(VENV)/.plot
 	touch $@
 
 $(VENV)/.docs: $(VENV)/.plot
-	$(BIN)/pip install --quiet --disable-pip-version-check 'sphinx>=8' 'myst-parser>=4' 'furo>=2024.8'
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[plot,arviz]' 'sphinx>=8' 'myst-parser>=4' 'furo>=2024.8'
 	touch $@
 
 $(VENV)/.bench: $(VENV)/.plot
@@ -55,6 +55,10 @@ format: $(VENV)/.lint
 bench: $(VENV)/.bench  ## Side-by-side timings against PyTorch
 	$(BIN)/python benchmarks/speed.py
 	$(BIN)/python benchmarks/elbo_methods.py
+	$(BIN)/python benchmarks/structured_critic.py
+	$(BIN)/python benchmarks/repeats.py
+	$(BIN)/python benchmarks/waveform_torch.py
+	$(BIN)/python benchmarks/default_call.py
 
 docs: $(VENV)/.docs  ## HTML in docs/_build/html; warnings are errors
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html

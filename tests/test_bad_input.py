@@ -27,7 +27,12 @@ from sivi.targets import Banana, ScoreFunction
 
 pytestmark = pytest.mark.usefixtures("as_a_user")
 
-SMALL = {"objective": ScoreMatching(num_particles=16, critic=MLPCritic((8,))), "num_steps": 4, "progress": False}
+SMALL = {
+    "objective": ScoreMatching(num_particles=16, critic=MLPCritic((8,))),
+    "num_steps": 4,
+    "whiten": None,
+    "progress": False,
+}
 
 
 def log_density(x):

@@ -28,7 +28,8 @@ def test_python_blocks_run(page, tmp_path, monkeypatch, as_a_user):
     fit = sivi.fit
 
     def short(*arguments, **settings):
-        """The page's fits with a few updates each: here only that they run is of interest."""
+        """The page's fits with a few updates each, in x itself: here only that they run is of interest."""
+        settings = {"whiten": None} | settings
         steps = 10 if settings.get("num_steps") is None and "resume" not in settings else settings.get("num_steps")
         return fit(*arguments, **settings | {"num_steps": steps and min(steps, 50), "progress": False})
 

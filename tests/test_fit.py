@@ -259,7 +259,8 @@ class TestInterrupt:
                 def callback(report):
                     if report.step == 30:
                         os.kill(os.getpid(), signal.SIGINT)
-                posterior = sivi.fit(sivi.targets.Banana(), num_steps=10_000, chunk_size=10, callbacks=[callback])
+                settings = {"num_steps": 10_000, "whiten": None, "chunk_size": 10}
+                posterior = sivi.fit(sivi.targets.Banana(), **settings, callbacks=[callback])
                 print(posterior.step, posterior.sample(3).shape)
                 """
             )
@@ -278,7 +279,7 @@ path, resume = sys.argv[1], sys.argv[2] == "resume"
 objective = ScoreMatching(num_particles=16, critic=MLPCritic((8,)))
 print("start", flush=True)
 posterior = sivi.fit(
-    sivi.targets.Banana(), objective=objective, num_steps=200_000, chunk_size=5, checkpoint=path,
+    sivi.targets.Banana(), objective=objective, num_steps=200_000, chunk_size=5, checkpoint=path, whiten=None,
     resume=path if resume else None, progress=False,
     callbacks=[lambda report: print(report.step, flush=True)],
 )
@@ -322,6 +323,7 @@ def test_a_fit_killed_twenty_times_always_resumes(tmp_path):
         objective=objective,
         num_steps=200_000,
         chunk_size=steps[-1],
+        whiten=None,
         progress=False,
         callbacks=[lambda report: True],
     )

@@ -160,3 +160,8 @@ class TestBadInput:
     def test_a_function_in_like(self):
         with pytest.raises(TypeError, match=r"sivi\.positive\(\), called; variable 'tau' is a function"):
             Layout.like({"tau": positive})
+
+
+def test_two_unknowns_may_not_share_a_name():
+    with pytest.raises(ValueError, match=r"a name of its own; got two called 'a\.b'"):
+        Layout.like({"a.b": 0.0, "a": {"b": 0.0}})

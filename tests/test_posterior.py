@@ -28,7 +28,7 @@ def posterior_of(family) -> Posterior:
 
 @pytest.fixture(scope="module")
 def posterior():
-    return sivi.fit(Banana(), family=small_family(), objective=OBJECTIVE, num_steps=6, progress=False)
+    return sivi.fit(Banana(), family=small_family(), objective=OBJECTIVE, num_steps=6, whiten=None, progress=False)
 
 
 class TestSample:
@@ -88,6 +88,7 @@ class TestLogProb:
             lambda p: -(p["a"] ** 2) - jnp.sum(p["b"] ** 2),
             like={"a": 0.0, "b": np.zeros(2)},
             num_steps=2,
+            whiten=None,
             progress=False,
         )
         draws = posterior.sample(4, key=1)
@@ -121,7 +122,7 @@ class TestFile:
         def log_density(x):
             return -jnp.sum((x - 1.0) ** 2)
 
-        fitted = sivi.fit(log_density, dim=2, objective=OBJECTIVE, num_steps=3, progress=False)
+        fitted = sivi.fit(log_density, dim=2, objective=OBJECTIVE, num_steps=3, whiten=None, progress=False)
         fitted.save(tmp_path / "fit.sivi")
         loaded = sivi.load(tmp_path / "fit.sivi", target=log_density)
         np.testing.assert_array_equal(loaded.state.critic(jnp.ones(2)), fitted.state.critic(jnp.ones(2)))
@@ -138,7 +139,11 @@ class TestFile:
     def test_structure_survives(self, tmp_path):
         like = {"z": [0.0, np.zeros(2)], "a": (0.0,)}
         fitted = sivi.fit(
-            lambda p: -sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(p)), like=like, num_steps=2, progress=False
+            lambda p: -sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(p)),
+            like=like,
+            num_steps=2,
+            whiten=None,
+            progress=False,
         )
         fitted.save(tmp_path / "fit.sivi")
         loaded = sivi.load(tmp_path / "fit.sivi").sample(3, key=2)
@@ -152,7 +157,7 @@ class TestFile:
             num_particles=8, critic=MLPCritic((8,)), optimizer=optax.adam(1e-3, mu_dtype=jnp.bfloat16)
         )
         path = tmp_path / "fit.sivi"
-        fitted = sivi.fit(Banana(), objective=objective, num_steps=4, checkpoint=path, progress=False)
+        fitted = sivi.fit(Banana(), objective=objective, num_steps=4, checkpoint=path, whiten=None, progress=False)
         loaded = sivi.load(path, Banana(), objective=objective)
         for a, b in zip(jax.tree.leaves(fitted.state), jax.tree.leaves(loaded.state), strict=True):
             assert a.dtype == b.dtype
@@ -164,7 +169,7 @@ class TestFile:
             a: float
 
         like = Unknowns(0.0, 0.0)
-        fitted = sivi.fit(lambda p: -(p.a**2) - (p.b - 1.0) ** 2, like=like, num_steps=2, progress=False)
+        fitted = sivi.fit(lambda p: -(p.a**2) - (p.b - 1.0) ** 2, like=like, num_steps=2, whiten=None, progress=False)
         assert isinstance(fitted.sample(2), Unknowns)
         fitted.save(tmp_path / "fit.sivi")
         loaded = sivi.load(tmp_path / "fit.sivi")
@@ -176,7 +181,7 @@ class TestFile:
     def test_a_users_own_class_needs_to_be_given_again(self, tmp_path):
         family = linear_gaussian_family()
         target = sivi.targets.GaussianMixture([[0.0, 0.0, 0.0]], [np.eye(3)])
-        fitted = sivi.fit(target, family=family, objective=OBJECTIVE, num_steps=2, progress=False)
+        fitted = sivi.fit(target, family=family, objective=OBJECTIVE, num_steps=2, whiten=None, progress=False)
         fitted.save(tmp_path / "fit.sivi")
         with pytest.raises(sivi.FitFileError, match=r"family is of a class that it cannot hold .*give family="):
             sivi.load(tmp_path / "fit.sivi")

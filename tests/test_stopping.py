@@ -194,6 +194,12 @@ class TestFit:
         np.testing.assert_array_equal(whole.history["loss"], resumed.history["loss"])
         assert sivi.load(tmp_path / "fit.sivi").stop_rule == rule
 
+    def test_a_rule_can_be_taken_away_when_a_fit_goes_on(self):
+        part = run(chunk_size=1, callbacks=[lambda report: report.step == 45])
+        assert sivi.fit(Banana(), resume=part, stop=None, progress=False).step == 400
+        with pytest.raises(ValueError, match="whiten must be that of the resumed fit"):
+            sivi.fit(Banana(), resume=part, whiten=([0.0, 0.0], [1.0, 2.0]), progress=False)
+
     def test_goes_all_the_way_without_a_rule(self):
         assert run(stop=None).step == 400
         assert run(stop="auto").step == 400  # the objective is given

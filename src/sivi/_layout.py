@@ -84,6 +84,10 @@ class Layout(eqx.Module):
                 variables.append(Variable(name, leaf.shape, str(default_float()), leaf))
             else:
                 variables.append(Variable(name, *_shape_and_dtype(name, leaf)))
+        names = [variable.name for variable in variables]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"like: every unknown must have a name of its own; got two called {twice[0]!r}.")
         return Layout(tuple(variables), treedef)
 
     @property

@@ -6,7 +6,7 @@ from pathlib import Path
 import equinox as eqx
 import jax
 import numpy as np
-from jaxtyping import Array, Float, Key, PRNGKeyArray, PyTree
+from jaxtyping import Array, Float, Key, PRNGKeyArray
 
 from ._affine import AffineMap, IdentityMap, as_affine_map
 from ._chunk import across_repeats, member_of, pulled_back
@@ -36,12 +36,12 @@ def start(
     stop: object,
 ) -> Posterior:
     """The posterior at update zero; what is left out comes from the recipe."""
+    if family is not None and not isinstance(family, Family):
+        raise TypeError(f"family must be a sivi family; got {describe(family)}.")
     rule = _rule(stop, recipe, objective)
     num_steps = recipe.num_steps if num_steps is None else num_steps
     batch_size = recipe.batch_size if batch_size is None else batch_size
-    objective = recipe.objective(target) if objective is None else objective
-    if family is not None and not isinstance(family, Family):
-        raise TypeError(f"family must be a sivi family; got {describe(family)}.")
+    objective = recipe.objective(target, family) if objective is None else objective
     if not isinstance(objective, Objective):
         raise TypeError(f"objective must be a sivi objective; got {describe(objective)}.")
     if family is not None and family.dim != target.dim:
@@ -60,7 +60,7 @@ def start(
     else:
         affines = stack_repeats(given, repeats)
     if family is None:
-        families = eqx.filter_jit(lambda keys: across_repeats(recipe.family, repeats, keys))(family_keys)
+        families = _families(recipe, family_keys)
         bound.check(member_of(families, 0), pulled_back(target, member_of(affines, 0)))
     else:
         families = stack_repeats(family, repeats)
@@ -74,7 +74,7 @@ def start(
         num_steps=num_steps,
         key=key,
         objective=objective,
-        states=eqx.filter_jit(initial_states)(bound, state_keys, families, affines, target),
+        states=_initial_states(bound, state_keys, families, affines, target),
         target=target,
         batch_size=batch_size,
         skipped=(0,) * repeats,
@@ -85,9 +85,17 @@ def start(
     )
 
 
+_initial_states = eqx.filter_jit(initial_states)
+
+
 @eqx.filter_jit
 def _split_keys(keys: RepeatKeys) -> Key[Array, "4 repeats"]:
     return jax.vmap(lambda key: jax.random.split(jax.random.fold_in(key, 0), 4), out_axes=1)(keys)
+
+
+@eqx.filter_jit
+def _families(recipe: Recipe, keys: RepeatKeys) -> Family:
+    return across_repeats(recipe.family, len(keys), keys)
 
 
 @eqx.filter_jit
@@ -99,6 +107,11 @@ def _rule(stop: object, recipe: Recipe, objective: Objective | None) -> Plateau 
     """The stop rule: by itself only with the objective it was made for."""
     if isinstance(stop, str) and stop == "auto":
         return recipe.stop_rule() if objective is None else None
+    return checked_rule(stop)
+
+
+def checked_rule(stop: object) -> Plateau | None:
+    """A rule that was given, or None."""
     if stop is not None and not isinstance(stop, Plateau):
         raise TypeError(f"stop must be 'auto', a sivi.Plateau or None; got {describe(stop)}.")
     return stop
@@ -113,6 +126,18 @@ def _given_map(whiten: object, dim: int) -> AffineMap | None:
     return IdentityMap(dim) if whiten is None else as_affine_map(whiten, dim)
 
 
+def check_same_coordinates(whiten: object, posterior: Posterior) -> None:
+    """Refuse to go on in other coordinates than a fit was begun in."""
+    given = _given_map(whiten, posterior.dim)
+    if given is None:
+        return
+    same = type(given) is type(posterior.affines) and all(
+        np.allclose(here, there) for here, there in zip(*map(jax.tree.leaves, (given, posterior.affines)), strict=True)
+    )
+    if not same:
+        raise ValueError("whiten must be that of the resumed fit: leave it out.")
+
+
 def check_split(target: Target, batch_size: int | None) -> None:
     """Check the size of a minibatch, which some objectives split."""
     check_batch_size(target, batch_size)
@@ -122,10 +147,9 @@ def check_split(target: Target, batch_size: int | None) -> None:
 
 def check_values(target: Target, families: Family, affines: AffineMap, keys: RepeatKeys) -> None:
     """Look at the target where the fit starts: its log density and score must be finite at most of the points."""
-    points = np.asarray(eqx.filter_jit(_starting_points)(families, affines, keys))
-    quantities = {"log density": target.log_prob} if target.knows_log_prob else {}
-    for name, function in (quantities | {"score": target.score}).items():
-        values = np.asarray(eqx.filter_jit(lambda f, p: jax.lax.map(f, p))(function, points))
+    points, found = _starting_values(target, families, affines, keys)
+    points = np.asarray(points)
+    for name, values in ((name, np.asarray(values)) for name, values in found.items()):
         finite = np.isfinite(values).reshape(len(points), -1).all(1)
         if finite.sum() < len(points) / 2:
             worst = int(np.argmin(finite))
@@ -135,12 +159,19 @@ def check_values(target: Target, families: Family, affines: AffineMap, keys: Rep
             )
 
 
-def _starting_points(families: PyTree, affines: PyTree, keys: RepeatKeys) -> Float[Array, "points dim"]:
+@eqx.filter_jit
+def _starting_values(
+    target: Target, families: Family, affines: AffineMap, keys: RepeatKeys
+) -> tuple[Float[Array, "points dim"], dict[str, Array]]:
+    """Draws of the families at their start, and the log density, where known, and the score there."""
+
     def member(family: Family, affine: AffineMap, key: PRNGKeyArray) -> Float[Array, "points dim"]:
         return jax.vmap(lambda k: affine.forward(family.sample(k)))(jax.random.split(key, _NUM_STARTS))
 
-    points = across_repeats(member, len(keys), families, affines, keys)
-    return points.reshape(-1, points.shape[-1])
+    points = across_repeats(member, len(keys), families, affines, keys).reshape(-1, target.dim)
+    functions = {"log density": target.log_prob} if target.knows_log_prob else {}
+    functions |= {"score": target.score}
+    return points, {name: jax.lax.map(function, points) for name, function in functions.items()}
 
 
 def writable_file(checkpoint: str | os.PathLike[str]) -> Path:

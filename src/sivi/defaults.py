@@ -114,18 +114,19 @@ class Recipe:
         conditional = eqx.tree_at(lambda c: c.networks.raw_scale, conditional, raw_scale)
         return SemiImplicit(NormalMixing(self.latent_dim), conditional)
 
-    def objective(self, target: Target | None = None) -> Objective:
+    def objective(self, target: Target | None = None, family: Family | None = None) -> Objective:
         """Reverse KL by its path gradient, along the geometric path from the warm-up Gaussian to the target.
 
-        The bridge needs the log density: without it, for a `target` that knows only its score, there is none.
+        The bridge needs the log density: for a `target` that knows only its score there is none. A `family` that is
+        given need not start at N(0, I), so its critic is trained first; nor need it suit the structured critic.
         """
         objective: Objective = PathKL(
             num_particles=self.num_particles,
             critic_steps=self.critic_steps,
-            critic_warmup=0,
+            critic_warmup=0 if family is None else 500,
             optimizer=Adam(Cosine(self.learning_rate, hold=self.held), b1=0.9, b2=0.99),
             critic_optimizer=Adam(Cosine(self.critic_learning_rate, hold=self.held), b1=0.9, b2=0.99),
-            critic=self.critic(),
+            critic=self.critic(family),
             clip=self.clip,
         )
         if self.bridge and (target is None or target.knows_log_prob):
@@ -133,10 +134,11 @@ class Recipe:
             objective = Bridged(objective, share, base=IsotropicGaussian(self.dim, 1.5))
         return Annealed(objective, Ramp(self.first_beta, 1.0, self.annealed), IsotropicGaussian(self.dim, 1.0))
 
-    def critic(self) -> CriticSpec:
+    def critic(self, family: Family | None = None) -> CriticSpec:
         """A critic that starts at the score of N(0, I)."""
-        if self.structured_critic:
-            return StructuredCritic(self.critic_hidden, final_scale=0.01)
+        structured = StructuredCritic(self.critic_hidden, final_scale=0.01)
+        if self.structured_critic and (family is None or structured.suits(family)):
+            return structured
         return MLPCritic(self.critic_hidden, skip=True, skip_scale=1.0, final_scale=0.01)
 
     def stop_rule(self) -> Plateau:

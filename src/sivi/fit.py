@@ -91,16 +91,17 @@ def fit(
             as it is, and a pair (m, L) gives them; L is a matrix, or a vector for a diagonal one. Family and objective
             live in u.
         repeats: Number of independent fits, each with its own key and coordinates, run as one program. The posterior
-            is their equal mixture.
+            is their equal mixture. With a `family` that is given, or `whiten` other than `"auto"`, they all start from
+            the same one, and agree more easily.
         stop: A rule that may end the fit before `num_steps`; `"auto"` is the default objective's own, and none for an
             objective that is given. None for never.
         chunk_size: Updates between two visits to Python. The result does not depend on it.
         progress: Show a progress bar on a terminal.
         callbacks: Functions called with a `FitReport` after every chunk; one that returns True stops the fit.
         checkpoint: A file written after every chunk, whole or not at all.
-        resume: A checkpoint, a saved fit or a posterior to continue from. All else but `num_steps` is that of the fit,
-            and on CPU the result equals the uninterrupted one bit for bit. With another `num_steps` the schedules
-            follow the new length, and a fit that had come to a plateau goes on.
+        resume: A checkpoint, a saved fit or a posterior to continue from. All but `num_steps` and `stop` is that of
+            the fit, and on CPU the result equals the uninterrupted one bit for bit. With another `num_steps` the
+            schedules follow the new length, and a fit that had come to a plateau goes on.
 
     Returns:
         The posterior. After Ctrl-C it is what was fitted so far.
@@ -130,7 +131,7 @@ def fit(
             whole, as_key(key), recipe, family, objective, num_steps, batch_size, whiten, repeats, stop
         )
     else:
-        start = _resumed(whole, resume, family, objective, num_steps, batch_size, repeats)
+        start = _resumed(whole, resume, family, objective, num_steps, batch_size, repeats, whiten, stop)
     return _run(start, whole, chunk_size, progress, tuple(callbacks), checkpoint_path)
 
 
@@ -142,16 +143,18 @@ def _resumed(
     num_steps: int | None,
     batch_size: int | None,
     repeats: int,
+    whiten: object,
+    stop: object,
 ) -> Posterior:
     if isinstance(resume, Posterior):
         check_same_objective(resume.objective, objective)
-        posterior = attach(resume, target)
+        posterior = attach(replace(resume, objective=resume.objective or objective), target)
     else:
         posterior = load(resume, target, family=family, objective=objective)
     if posterior.objective is None:
         raise ValueError(
-            "resume: the fit's objective is not known (a file cannot hold a class or an Optax transform of your own, "
-            "and one repeat of several is not resumed alone); give objective= again."
+            "resume: the file's objective holds a class or an Optax transform that a file cannot hold; "
+            "give objective= again."
         )
     if batch_size is not None and batch_size != posterior.batch_size:
         raise ValueError(f"batch_size must be that of the resumed fit, {posterior.batch_size}; got {batch_size}.")
@@ -163,10 +166,12 @@ def _resumed(
             f"num_steps counts from zero and must reach past the {posterior.step} updates done; got {num_steps}."
         )
     _start.check_split(target, posterior.batch_size)
-    if num_steps == posterior.num_steps and posterior.stop_state is not None:
+    _start.check_same_coordinates(whiten, posterior)
+    rule = posterior.stop_rule if isinstance(stop, str) and stop == "auto" else _start.checked_rule(stop)
+    if num_steps == posterior.num_steps and rule == posterior.stop_rule and posterior.stop_state is not None:
         return posterior
-    watch = start_watch(posterior.stop_rule, num_steps, posterior.repeats)
-    return replace(posterior, num_steps=num_steps, stop_state=watch)
+    watch = start_watch(rule, num_steps, posterior.repeats)
+    return replace(posterior, num_steps=num_steps, stop_rule=rule, stop_state=watch)
 
 
 def _run(
@@ -225,7 +230,7 @@ def _run(
                     pieces.setdefault(name, []).append(values)
                 bar.update(step - before, metrics, int(carry.stop.end))
                 if diverged(carry, start.num_steps).any():
-                    raise FitDiverged(_why_diverged(carry, step), posterior())
+                    raise FitDiverged(_why_diverged(carry, step, start.num_steps), posterior())
                 if checkpoint is not None:
                     _write_checkpoint(checkpoint, posterior)
                 answers = [callback(report(metrics)) for callback in callbacks]
@@ -247,8 +252,8 @@ def _is_true(answer: object) -> bool:
     return array.dtype == np.bool_ and array.shape == () and bool(array)
 
 
-def _why_diverged(carry: Carry, step: int) -> str:
-    worst = int(jnp.argmax(carry.streak))
+def _why_diverged(carry: Carry, step: int, num_steps: int) -> str:
+    worst = int(jnp.argmax(jnp.where(diverged(carry, num_steps), carry.streak, -1)))
     which = f" in repeat {worst}" if len(carry.streak) > 1 else ""
     return (
         f"the fit diverged: {int(carry.skipped[worst])} of {step} updates were not finite and were skipped{which}, the "

@@ -12,9 +12,10 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, Float
 
 from . import _store
+from ._affine import AffineMap
 from ._errors import FitFileError
 from ._layout import Layout
 from ._types import default_float, describe
@@ -74,9 +75,13 @@ def _leaves_of_state(posterior: Posterior) -> list[np.ndarray]:
 def fingerprint_of(target: Target) -> np.ndarray:
     """The target's score at a few fixed points: enough to tell one model from another."""
     points = np.random.default_rng(0).normal(size=(_PROBES, target.dim))
+    return np.asarray(_scores(target, jnp.asarray(points, default_float())), np.float64)
+
+
+@eqx.filter_jit
+def _scores(target: Target, points: Float[Array, "points dim"]) -> Float[Array, "points dim"]:
     # One point after the other: with all the data at once, side by side would take their number times the memory.
-    scores = eqx.filter_jit(lambda t, p: jax.lax.map(t.score, p))(target, jnp.asarray(points, default_float()))
-    return np.asarray(scores, np.float64)
+    return jax.lax.map(target.score, points)
 
 
 def load(
@@ -212,10 +217,13 @@ def _decode(
             f"the file's family is of a class that it cannot hold ({header['family']}): give family=, "
             "an instance of the same structure."
         )
+    found_affine = part("affine")
+    if not isinstance(found_affine, AffineMap):
+        raise FitFileError(f"the file's coordinates are of a class that it cannot hold: {header['affine']}.")
     found_objective = part("objective", objective)
     return Posterior(
         families=found_family,
-        affines=part("affine"),
+        affines=found_affine,
         layout=Layout.from_json(header["layout"]),
         history={name.removeprefix("history/"): arrays[name] for name in arrays if name.startswith("history/")},
         step=int(header["step"]),

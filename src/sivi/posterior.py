@@ -104,7 +104,7 @@ class Posterior:
         return member_of(tree, 0)
 
     def repeat(self, index: int) -> "Posterior":
-        """One of the fits as a posterior of its own; it can be sampled, but not resumed alone."""
+        """One of the fits as a posterior of its own."""
         if not 0 <= index < self.repeats:
             raise IndexError(f"index must be below the number of repeats, {self.repeats}; got {index}.")
 
@@ -119,7 +119,7 @@ class Posterior:
             history=self.history if self.repeats == 1 else {name: v[index] for name, v in self.history.items()},
             skipped=self.skipped[index : index + 1],
             streak=self.streak[index : index + 1],
-            objective=self.objective if self.repeats == 1 else None,
+            key=repeat_keys(self.key, self.repeats)[index],
             stop_state=None if self.stop_state is None else _stop_of(self.stop_state, index),
             _state_leaves=self._state_leaves if self.repeats == 1 else None,
         )
@@ -130,7 +130,7 @@ class Posterior:
         Args:
             num_samples: How many; with `by_repeat`, of every repeat.
             key: An int or a JAX key.
-            by_repeat: Keep the repeats apart, on a leading axis. Otherwise they are mixed, in turn.
+            by_repeat: Keep the repeats apart, on a leading axis. Otherwise they take turns, from a random one on.
 
         Returns:
             An array (num_samples, dim); for a target with named or structured unknowns, that structure, each
@@ -160,7 +160,11 @@ class Posterior:
         counts = [min(block, each - i * block) for i in range(len(keys))]
         blocks = [_draw(self.families, self.affines, k, n, self.repeats) for k, n in zip(keys, counts, strict=True)]
         draws = jnp.concatenate(blocks, axis=1)
-        return draws if by_repeat else jnp.swapaxes(draws, 0, 1).reshape(-1, self.dim)[:num_samples]
+        if by_repeat:
+            return draws
+        # From a repeat chosen at random on, so that every single draw is one of the mixture.
+        first = jax.random.randint(jax.random.fold_in(key, _REPEAT), (), 0, self.repeats)
+        return jnp.swapaxes(jnp.roll(draws, -first, axis=0), 0, 1).reshape(-1, self.dim)[:num_samples]
 
     def log_prob(self, x: PyTree, key: KeyLike = 0, *, num_aux: int = 4096) -> tuple[Array, Array]:
         """An estimate of log q(x) and its standard error.

@@ -45,7 +45,7 @@ class Plateau(eqx.Module):
         *,
         every: int = 250,
         blocks: int = 4,
-        after: float = 0.3,
+        after: float = 0.5,
         z: float = 2.0,
         decay: float = 0.5,
     ):
@@ -65,6 +65,7 @@ class StopState(eqx.Module):
         bend: The update from which the schedules are compressed; `num_steps` while they are not.
         end: The update after which the run ends.
         total: Sum of the losses of the block under way, by repeat.
+        count: How many they are: a block that a resumed run began in the middle is left out.
         means: Of the last blocks, oldest first, by repeat.
         seen: Number of blocks seen.
     """
@@ -72,6 +73,7 @@ class StopState(eqx.Module):
     bend: Int[Array, ""]
     end: Int[Array, ""]
     total: Float[Array, " repeats"]
+    count: Int[Array, ""]
     means: Float[Array, "repeats blocks"]
     seen: Int[Array, ""]
 
@@ -86,6 +88,7 @@ def start_watch(rule: Plateau | None, num_steps: int, repeats: int) -> StopState
         bend=jnp.int32(num_steps),
         end=jnp.int32(num_steps),
         total=jnp.zeros(repeats, default_float()),
+        count=jnp.int32(0),
         means=jnp.zeros((repeats, 0 if rule is None else 2 * rule.blocks), default_float()),
         seen=jnp.int32(0),
     )
@@ -106,8 +109,9 @@ def watch(
         return state
     first = jnp.ceil(rule.after * num_steps).astype(jnp.int32)
     watching = done > first
-    total = jnp.where(watching, state.total + losses, 0.0)
-    full = watching & ((done - first) % rule.every == 0)
+    total, count = jnp.where(watching, state.total + losses, 0.0), jnp.where(watching, state.count + 1, 0)
+    ends = watching & ((done - first) % rule.every == 0)
+    full = ends & (count == rule.every)
     means = jnp.where(full, jnp.roll(state.means, -1, axis=1).at[:, -1].set(total / rule.every), state.means)
     seen = state.seen + full
     found = full & (seen >= 2 * rule.blocks) & (state.bend >= num_steps) & jnp.all(_flat(rule, means))
@@ -115,7 +119,8 @@ def watch(
     return StopState(
         bend=jnp.where(found, done, state.bend),
         end=jnp.where(found, end, state.end),
-        total=jnp.where(full, 0.0, total),
+        total=jnp.where(ends, 0.0, total),
+        count=jnp.where(ends, 0, count),
         means=means,
         seen=seen,
     )

@@ -254,6 +254,7 @@ class TestShortened:
             settings_of_paper.TARGETS[target](),
             num_steps=30,
             chunk_size=10,
+            whiten=None,
             progress=False,
             callbacks=[lambda report: report.step >= num_steps],
             **settings,

@@ -23,7 +23,7 @@ def leaves(tree):
 
 
 def fit(name, **arguments):
-    settings = {"family": small_family(), "num_steps": 12, "key": 3, "progress": False} | arguments
+    settings = {"family": small_family(), "num_steps": 12, "key": 3, "whiten": None, "progress": False} | arguments
     return sivi.fit(Banana(), objective=ALL_OBJECTIVES[name](), **settings)
 
 

@@ -204,7 +204,11 @@ def test_surrogate_memory_does_not_grow_with_the_number_of_auxiliary_draws():
 def test_growing_number_of_auxiliary_draws():
     schedule = sivi.schedules.Ramp(2, 40, until=0.5)
     posterior = sivi.fit(
-        sivi.targets.Banana(), objective=SurrogateELBO(num_aux=schedule, block_size=16), num_steps=20, progress=False
+        sivi.targets.Banana(),
+        objective=SurrogateELBO(num_aux=schedule, block_size=16),
+        num_steps=20,
+        whiten=None,
+        progress=False,
     )
     np.testing.assert_array_equal(posterior.history["num_aux"][[0, 5, 10, 19]], [2, 21, 40, 40])
 
@@ -339,6 +343,7 @@ def test_step_size_is_adapted_and_carried():
         sivi.targets.Banana(),
         objective=UnbiasedELBO(num_particles=16, step_size=5.0),
         num_steps=400,
+        whiten=None,
         progress=False,
     )
     assert posterior.history["acceptance"][0] < 0.5

@@ -100,7 +100,7 @@ def test_the_critic_learns_the_score_of_q(family_name):
         family, target = quadrature_family("implicit"), sivi.targets.Multimodal()
         truth = lambda x: target.score(x) - jax.grad(lambda y: log_q(family, y))(x)  # noqa: E731
     objective = PathKL(optimizer=optax.sgd(0.0), num_particles=8, critic_particles=512, critic_warmup=0)
-    posterior = sivi.fit(target, family=family, objective=objective, num_steps=1500, progress=False)
+    posterior = sivi.fit(target, family=family, objective=objective, num_steps=1500, whiten=None, progress=False)
     points = jax.vmap(family.sample)(jax.random.split(jax.random.key(1), 2000))
     learnt = jax.vmap(objective.field(posterior.state, target))(points)
     exact = jax.lax.map(truth, points)
@@ -180,7 +180,7 @@ def test_serves_a_score_without_a_derivative():
 
     target = sivi.targets.ScoreFunction(score, dim=2)
     with pytest.raises(TypeError, match="differentiates"):
-        sivi.fit(target, objective=sivi.objectives.ScoreMatching(), num_steps=2, progress=False)
+        sivi.fit(target, objective=sivi.objectives.ScoreMatching(), num_steps=2, whiten=None, progress=False)
     conditional = sivi.DiagonalGaussian(2, 2, hidden=(16,), key=jax.random.key(0))
     posterior = sivi.fit(
         target,

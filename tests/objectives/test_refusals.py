@@ -21,7 +21,7 @@ AROUND = {"plain": lambda objective: objective, "annealed": Annealed}
 def fit(objective, family=None, target=None):
     family = small_family() if family is None else family
     target = Banana() if target is None else target
-    return sivi.fit(target, family=family, objective=objective, num_steps=2, progress=False)
+    return sivi.fit(target, family=family, objective=objective, num_steps=2, whiten=None, progress=False)
 
 
 def on_the_host(x):

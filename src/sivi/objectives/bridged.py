@@ -6,10 +6,8 @@ score in one mode says nothing of another's height. With a share δ of a wide ba
     p̃ = (1 − δ) p/Z + δ p₀ ∝ p + e^c p₀,    c = log Z + log(δ / (1 − δ)),
 
 the space between the modes is filled, and mass flows through it until each mode has its weight. Z is not known and
-need not be: the base's mean share of the density over draws of q, E_q[e^c p₀ / (p + e^c p₀)], equals δ at q = p̃, so c
-is moved until it does. With q following, that mean has the slope δ(1 − δ) in c, which sets the size of the moves:
-
-    c ← c + rate · (δ − mean share) / (δ(1 − δ)).
+need not be: the base's mean share of the density over draws of q, E_q[e^c p₀ / (p + e^c p₀)], equals δ at q = p̃. At
+every update c is the number that makes it so over a few fresh draws, whatever constant log p has.
 """
 
 from collections.abc import Callable
@@ -18,21 +16,18 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
+from jaxtyping import Array, Bool, Int, PRNGKeyArray, PyTree
 
-from .._errors import MissingLogProb, check_count, check_positive
+from .._errors import MissingLogProb, check_count
 from .._types import Metrics, Scalar
 from ..families import Family
 from ..schedules import Schedule, Steps, as_schedule
 from ..targets import Bridge, Target
 from .base import Objective, check_log_prob, replace_fields
 
-_NUM_START_DRAWS = 1024  # draws of the initial family that c is first solved on
-_BISECTIONS = 50
-_OWN_STREAM = (
-    0x62726964  # folded into the key, which the wrapped objective uses as it is: split(key)[1] is fold_in(key, 1)
-)
-_LEAST_SLOPE = 0.02  # δ(1 − δ) of a small share: below, one draw in the gap would throw c far off
+_BISECTIONS = 30
+#: Folded into the key, which the wrapped objective uses as it is: split(key)[1] is fold_in(key, 1).
+_OWN_STREAM = 0x62726964
 
 
 class BridgedState(eqx.Module):
@@ -48,8 +43,7 @@ class Bridged(Objective):
     """Fit p + e^c · base, with a share δ of the base that falls to 0 along a schedule.
 
     δ is recorded in the history as `bridge`: until it is 0, the fit is to another target than yours. It never rises,
-    so that a finished fit that is resumed with more updates does not build the bridge again. `bridge_share` is the
-    base's share as measured over draws of the family.
+    so that a finished fit that is resumed with more updates does not build the bridge again.
 
     The shares need the log density on all data: a target that knows only its score is refused, and with minibatches
     there is no bridge.
@@ -60,8 +54,7 @@ class Bridged(Objective):
             run to fit p itself.
         base: A density as wide as the target with all its modes, or a little wider: for a whitened target
             `IsotropicGaussian(dim, 1.5)`.
-        rate: Share of a Newton step by which c moves in an update.
-        num_draws: Draws over which the base's share is measured in an update.
+        num_draws: Draws of the family from which c is found at an update.
 
     Example:
         >>> from sivi.objectives import Annealed, PathKL
@@ -74,7 +67,6 @@ class Bridged(Objective):
     objective: Objective
     schedule: Schedule
     base: Target
-    rate: float = eqx.field(static=True)
     num_draws: int = eqx.field(static=True)
 
     def __init__(
@@ -83,13 +75,11 @@ class Bridged(Objective):
         schedule: float | Schedule,
         *,
         base: Target,
-        rate: float = 0.05,
         num_draws: int = 64,
     ):
         self.objective = objective
         self.schedule = as_schedule(schedule, "schedule")
         self.base = base
-        self.rate = check_positive("rate", rate)
         self.num_draws = check_count("num_draws", num_draws)
 
     def bind(self, num_steps: Steps) -> "Bridged":
@@ -115,7 +105,7 @@ class Bridged(Objective):
 
     def init(self, key: PRNGKeyArray, family: Family, target: Target) -> BridgedState:
         share = self.schedule(0)
-        log_odds = self._first_log_odds(jax.random.fold_in(key, _OWN_STREAM), family, target, share)
+        log_odds = self._log_odds(key, family, target, share)
         inner = self.objective.init(key, family, self._bridge(target, share, log_odds))
         return BridgedState(jnp.zeros((), jnp.int32), share, log_odds, inner)
 
@@ -131,28 +121,22 @@ class Bridged(Objective):
             share = jnp.zeros_like(state.share)
             family, inner, metrics = self.objective.step(key, family, state.inner, target, batch)
             state = BridgedState(state.step + 1, share, state.log_odds, inner)
-            return family, state, {**metrics, "bridge": share, "bridge_share": share}
+            return family, state, {**metrics, "bridge": share}
         share = jnp.minimum(state.share, self.schedule(state.step))
-        bridge = self._bridge(target, share, state.log_odds)
-        found = jnp.mean(self._shares(jax.random.fold_in(key, _OWN_STREAM), family, bridge))
-        move = self.rate * (share - found) / jnp.maximum(share * (1.0 - share), _LEAST_SLOPE)
-        family, inner, metrics = self.objective.step(key, family, state.inner, bridge, None)
-        state = BridgedState(state.step + 1, share, state.log_odds + move, inner)
-        return family, state, {**metrics, "bridge": share, "bridge_share": found}
+        log_odds = jax.lax.cond(share > 0.0, lambda: self._log_odds(key, family, target, share), lambda: state.log_odds)
+        family, inner, metrics = self.objective.step(
+            key, family, state.inner, self._bridge(target, share, log_odds), None
+        )
+        return family, BridgedState(state.step + 1, share, log_odds, inner), {**metrics, "bridge": share}
 
     def _bridge(self, target: Target, share: Scalar, log_odds: Scalar) -> Bridge:
         """The bridged target; without a share, the target itself."""
         return Bridge(target, self.base, jnp.where(share > 0.0, log_odds, -jnp.inf))
 
-    def _shares(self, key: PRNGKeyArray, family: Family, bridge: Bridge) -> Float[Array, " draws"]:
+    def _log_odds(self, key: PRNGKeyArray, family: Family, target: Target, share: Scalar) -> Scalar:
+        """The c at which draws of the family have the mean share wanted, by bisection."""
+        key = jax.random.fold_in(key, _OWN_STREAM)
         draws = jax.vmap(family.sample)(jax.random.split(key, self.num_draws))
-        shares = jax.vmap(bridge.base_share)(draws)
-        # Where p has no value it has no mass.
-        return jnp.where(jnp.isnan(shares), 1.0, shares)
-
-    def _first_log_odds(self, key: PRNGKeyArray, family: Family, target: Target, share: Scalar) -> Scalar:
-        """The c at which draws of the initial family have the mean share wanted, by bisection."""
-        draws = jax.vmap(family.sample)(jax.random.split(key, _NUM_START_DRAWS))
         gaps = jax.vmap(lambda x: self.base.log_prob(x) - target.log_prob(x))(draws)
         finite = jnp.isfinite(gaps)  # not where p has no mass: of those draws the base has all, whatever c is
         gaps = jnp.where(finite, gaps, jnp.max(gaps, where=finite, initial=-jnp.inf))

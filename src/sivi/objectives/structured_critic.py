@@ -73,6 +73,14 @@ class StructuredCritic(CriticSpec):
         self.activation = as_activation(activation)
         self.final_scale = float(final_scale)
 
+    def suits(self, family: Family) -> bool:
+        """Whether a family is of the kind that this critic is built around."""
+        try:
+            self.check(family)
+        except TypeError:
+            return False
+        return True
+
     def check(self, family: Family) -> None:
         needs = "StructuredCritic needs a SemiImplicit family whose conditional is a DiagonalGaussian with a global σ"
         if not isinstance(family, SemiImplicit):

@@ -50,8 +50,9 @@ class Bridge(Target):
         return self.target.knows_log_prob and self.base.knows_log_prob
 
     def base_share(self, x: Float[Array, " dim"]) -> Scalar:
-        """s(x), the base's part of the density at x."""
-        return jax.nn.sigmoid(self.log_odds + self.base.log_prob(x) - self.target.log_prob(x))
+        """s(x), the base's part of the density at x: all of it where p has no value."""
+        share = jax.nn.sigmoid(self.log_odds + self.base.log_prob(x) - self.target.log_prob(x))
+        return jnp.where(jnp.isnan(share) & (self.log_odds > -jnp.inf), 1.0, share)
 
     def log_prob(self, x: Float[Array, " dim"], batch: Int[Array, " batch"] | None = None) -> Scalar:
         _check_all_data(batch)
@@ -60,7 +61,10 @@ class Bridge(Target):
     def score(self, x: Float[Array, " dim"], batch: Int[Array, " batch"] | None = None) -> Float[Array, " dim"]:
         _check_all_data(batch)
         share = self.base_share(x)
-        return (1.0 - share) * self.target.score(x) + share * self.base.score(x)
+        own = self.target.score(x)
+        # Where p has no value the base is all there is, and 0 · NaN must not spoil it.
+        own = jnp.where(share < 1.0, (1.0 - share) * own, 0.0)
+        return own + share * self.base.score(x)
 
 
 def _check_all_data(batch: Int[Array, " batch"] | None) -> None:
