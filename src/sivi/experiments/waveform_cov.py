@@ -72,7 +72,7 @@ class WaveformCov(Experiment):
         return rows
 
     def figures(self, results: Results) -> dict[str, "Figure"]:
-        figure, axes = panels(1, len(METHODS), size=(3.3, 3.3))
+        figure, axes = panels(1, len(METHODS), size=(3.3, 4.0))
         reference = results.first(method="reference")
         for ax, (name, method) in zip(axes[0], METHODS.items(), strict=True):
             ax.set_title(method.label)
