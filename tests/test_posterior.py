@@ -113,7 +113,7 @@ class TestFile:
         loaded = sivi.load(path)
         np.testing.assert_array_equal(loaded.sample(20, key=1), posterior.sample(20, key=1))
         np.testing.assert_array_equal(loaded.history["loss"], posterior.history["loss"])
-        assert (loaded.step, loaded.num_steps, loaded.skipped) == (6, 6, 0)
+        assert (loaded.step, loaded.num_steps, loaded.skipped) == (6, 6, (0,))
         assert loaded.key == posterior.key
         assert jax.tree.structure(loaded.objective) == jax.tree.structure(posterior.objective)
         assert loaded.target is None
