@@ -61,7 +61,11 @@ class TestRepeats:
         assert three.repeats == 3
         assert three.history["loss"].shape == (3, 6)
         assert len(np.unique(three.history["loss"][:, 0])) == 3
-        assert len(np.unique(np.asarray(three.affines.mean)[:, 0])) == 3
+        # Every warm-up has found the Gaussian, each in directions of its own.
+        matrices = np.asarray(three.affines.matrix)
+        assert len(np.unique(matrices[:, 0, 1])) == 3
+        covariances = matrices @ np.swapaxes(matrices, 1, 2)
+        np.testing.assert_allclose(covariances / np.outer(SD, SD), np.broadcast_to(np.eye(2), (3, 2, 2)), atol=1e-3)
 
     def test_the_first_is_the_fit_without_repeats(self, three):
         alone = quick()
@@ -165,6 +169,7 @@ class TestRepeats:
         with pytest.raises(sivi.FitDiverged, match="in repeat 1"):
             quick(repeats=2, key=key, whiten=None, num_steps=500, objective=objective)
 
+    @pytest.mark.usefixtures("as_a_user")
     @pytest.mark.parametrize("repeats", [0, -1, 1.5])
     def test_bad_numbers(self, repeats):
         with pytest.raises((ValueError, TypeError), match="repeats must be"):

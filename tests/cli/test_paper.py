@@ -167,7 +167,7 @@ class TestReport:
 class TestBadInput:
     def test_unknown_name(self, folder, capsys):
         error = fails(capsys, "run", "toy-lk")
-        assert "NAME must be one of toy-samples, toy-kl, toy-dynamics, toy-convergence, toy-bias or all" in error
+        assert f"NAME must be one of {', '.join(EXPERIMENTS)} or all" in error
         assert "'toy-lk'" in error
 
     @pytest.mark.parametrize("option", ["--seeds", "--workers"])
@@ -254,7 +254,6 @@ class TestShortened:
             settings_of_paper.TARGETS[target](),
             num_steps=30,
             chunk_size=10,
-            whiten=None,
             progress=False,
             callbacks=[lambda report: report.step >= num_steps],
             **settings,

@@ -22,10 +22,10 @@ def test_binding_keeps_a_subclass_and_its_own_fields():
     bound = Weighted(7.0, psi=Cosine(1.0)).bind(10)
     assert isinstance(bound, Weighted)
     assert bound.weight == 7.0
-    assert bound.psi.num_steps == 10
+    assert bound.psi.timeline.num_steps == 10
 
 
 def test_the_critics_schedule_counts_its_own_updates():
     bound = ScoreMatching(critic_steps=3).bind(10)
-    assert bound.optimizer.learning_rate.num_steps == 10
-    assert bound.critic_optimizer.learning_rate.num_steps == 30
+    assert bound.optimizer.learning_rate.timeline.num_steps == 10
+    assert bound.critic_optimizer.learning_rate.timeline.num_steps == 30

@@ -37,14 +37,14 @@ class Constraint(eqx.Module):
     batch_shape: eqx.AbstractVar[tuple[int, ...]]
 
     @property
-    @abc.abstractmethod
     def event_shape(self) -> tuple[int, ...]:
-        """The shape of one value."""
+        """The shape of one value: of a number, unless a subclass says otherwise."""
+        return ()
 
     @property
-    @abc.abstractmethod
     def free_shape(self) -> tuple[int, ...]:
-        """The shape of the free numbers that one value is made from."""
+        """The shape of the free numbers that one value is made from: its own, unless a subclass says otherwise."""
+        return self.event_shape
 
     @property
     @abc.abstractmethod

@@ -34,14 +34,6 @@ class HalfLine(Constraint):
             raise ValueError(f"sign must be 1 or -1; got {sign}.")
 
     @property
-    def event_shape(self) -> tuple[int, ...]:
-        return ()
-
-    @property
-    def free_shape(self) -> tuple[int, ...]:
-        return ()
-
-    @property
     def rule(self) -> str:
         if self.bound == 0.0:
             return "positive" if self.sign == 1 else "negative"

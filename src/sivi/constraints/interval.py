@@ -41,14 +41,6 @@ class Interval(Constraint):
             )
 
     @property
-    def event_shape(self) -> tuple[int, ...]:
-        return ()
-
-    @property
-    def free_shape(self) -> tuple[int, ...]:
-        return ()
-
-    @property
     def rule(self) -> str:
         return f"between {self.low} and {self.high}, both excluded"
 

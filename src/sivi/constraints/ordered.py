@@ -34,10 +34,6 @@ class Ordered(Constraint):
         return (self.n,)
 
     @property
-    def free_shape(self) -> tuple[int, ...]:
-        return (self.n,)
-
-    @property
     def rule(self) -> str:
         return "strictly increasing"
 

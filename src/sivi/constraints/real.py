@@ -21,14 +21,6 @@ class Real(Constraint):
         self.batch_shape = check_shape(batch_shape)
 
     @property
-    def event_shape(self) -> tuple[int, ...]:
-        return ()
-
-    @property
-    def free_shape(self) -> tuple[int, ...]:
-        return ()
-
-    @property
     def rule(self) -> str:
         return "finite"
 
