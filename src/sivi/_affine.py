@@ -120,6 +120,8 @@ class DenseMap(AffineMap):
     Args:
         mean: m.
         matrix: L.
+        inverse_matrix: L⁻¹, where it is known.
+        log_det: log |det L|, where it is known.
 
     Example:
         >>> DenseMap(jnp.zeros(2), jnp.array([[1.0, 0.0], [1.0, 2.0]])).forward(jnp.ones(2)).tolist()
@@ -132,10 +134,16 @@ class DenseMap(AffineMap):
     inverse_matrix: Float[Array, "dim dim"]
     log_det: Scalar
 
-    def __init__(self, mean: Float[Array, " dim"], matrix: Float[Array, "dim dim"]):
+    def __init__(
+        self,
+        mean: Float[Array, " dim"],
+        matrix: Float[Array, "dim dim"],
+        inverse_matrix: Float[Array, "dim dim"] | None = None,
+        log_det: Scalar | None = None,
+    ):
         self.mean, self.matrix = mean, matrix
-        self.inverse_matrix = jnp.linalg.inv(matrix)
-        self.log_det = jnp.linalg.slogdet(matrix)[1]
+        self.inverse_matrix = jnp.linalg.inv(matrix) if inverse_matrix is None else inverse_matrix
+        self.log_det = jnp.linalg.slogdet(matrix)[1] if log_det is None else log_det
 
     def forward(self, u: Float[Array, " dim"]) -> Float[Array, " dim"]:
         return self.mean + self.matrix @ u

@@ -6,6 +6,7 @@ from typing import Any
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Int, PyTree
 
 from ._affine import AffineMap, IdentityMap
@@ -136,7 +137,8 @@ def run_chunk(
 
     def unfinished(loop: tuple[Any, ...]) -> Bool[Array, ""]:
         carry = loop[1]
-        return (loop[0] < jnp.minimum(last, carry.stop.end)) & ~jnp.any(diverged(carry, num_steps))
+        bad = diverged(carry.skipped, carry.streak, num_steps)
+        return (loop[0] < jnp.minimum(last, carry.stop.end)) & ~bad.any()
 
     orders = None if batches is None else batches.order(first)
     shapes = eqx.filter_eval_shape(update, first, carry, orders)[-1]
@@ -145,10 +147,12 @@ def run_chunk(
     return step, eqx.combine(arrays, static), recorded
 
 
-def diverged(carry: Carry, num_steps: int | Array) -> Bool[Array, " repeats"]:
-    """Which repeats had too many updates that were not finite."""
-    too_many = carry.skipped > MAX_SKIPPED_SHARE * num_steps
-    return (too_many & (carry.streak > 0)) | (carry.streak >= MAX_SKIPPED_IN_A_ROW)
+def diverged(
+    skipped: Int[Array | np.ndarray, " repeats"], streak: Int[Array | np.ndarray, " repeats"], num_steps: int | Array
+) -> Bool[Array | np.ndarray, " repeats"]:
+    """Which repeats had too many updates that were not finite: so many in all, and so many in a row at the end."""
+    too_many = skipped > MAX_SKIPPED_SHARE * num_steps
+    return (too_many & (streak > 0)) | (streak >= MAX_SKIPPED_IN_A_ROW)
 
 
 def _all_finite(tree: PyTree) -> Bool[Array, ""]:

@@ -1,14 +1,18 @@
 """The multilayer perceptron that families and critics are made of."""
 
+import math
 from collections.abc import Sequence
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+import numpy as np
+from jaxtyping import Array, Float, Key, PRNGKeyArray
 
 from ._errors import check_count
 from ._types import Activation, default_float, describe
+
+_TOGETHER = 2**16  # numbers of an array of weights that is drawn together with others
 
 #: Activations that are known by name, and so can be stored in a fit file.
 ACTIVATIONS: dict[str, Activation] = {
@@ -41,16 +45,45 @@ class Linear(eqx.Module):
     bias: Float[Array, " out"]
     in_first: bool = eqx.field(static=True)
 
-    def __init__(self, in_dim: int, out_dim: int, *, scale: float = 1.0, key: PRNGKeyArray):
-        weight_key, bias_key = jax.random.split(key)
-        bound, dtype = in_dim**-0.5, default_float()
-        self.in_first = in_dim < out_dim
-        shape = (in_dim, out_dim) if self.in_first else (out_dim, in_dim)
-        self.weight = scale * jax.random.uniform(weight_key, shape, dtype, -bound, bound)
-        self.bias = scale * jax.random.uniform(bias_key, (out_dim,), dtype, -bound, bound)
+    @staticmethod
+    def initial(widths: Sequence[int], keys: Key[Array, " layers"]) -> "list[Linear]":
+        """Layers between these widths, one key each."""
+        pairs = list(zip(widths[:-1], widths[1:], strict=True))
+        shapes = [shape for a, b in pairs for shape in ((min(a, b), max(a, b)), (b,))]
+        bounds = [a**-0.5 for a, _ in pairs for _ in range(2)]
+        draws = _uniforms(jax.vmap(jax.random.split)(keys).reshape(-1), shapes, bounds)
+        parts = zip(pairs, draws[::2], draws[1::2], strict=True)
+        return [Linear(weight, bias, in_first=a < b) for (a, b), weight, bias in parts]
 
     def __call__(self, x: Float[Array, " in"]) -> Float[Array, " out"]:
         return (x @ self.weight if self.in_first else self.weight @ x) + self.bias
+
+
+def _uniforms(
+    keys: Key[Array, " num"], shapes: Sequence[tuple[int, ...]], bounds: Sequence[float]
+) -> list[Float[Array, "..."]]:
+    """Uniform(±bound) of several shapes, one key each.
+
+    The small ones are drawn side by side, as many numbers of each as the largest has: XLA takes a fifth of a second for
+    every place in a program where random numbers are made. What is kept is what each key gives by itself.
+    """
+    sizes, dtype = [math.prod(shape) for shape in shapes], default_float()
+    together = [i for i, size in enumerate(sizes) if size <= _TOGETHER]
+    limits = jnp.asarray(bounds, dtype)
+    found: dict[int, Array] = {
+        i: jax.random.uniform(keys[i], shapes[i], dtype, -limits[i], limits[i])
+        for i in range(len(sizes))
+        if sizes[i] > _TOGETHER
+    }
+    if together:
+        longest, index = max(sizes[i] for i in together), np.array(together)
+
+        def draw(key: PRNGKeyArray, limit: Array) -> Float[Array, " longest"]:
+            return jax.random.uniform(key, (longest,), dtype, -limit, limit)
+
+        rows = jax.vmap(draw)(keys[index], limits[index])
+        found |= {i: rows[row, : sizes[i]].reshape(shapes[i]) for row, i in enumerate(together)}
+    return [found[i] for i in range(len(sizes))]
 
 
 class MLP(eqx.Module):
@@ -89,11 +122,8 @@ class MLP(eqx.Module):
         key: PRNGKeyArray,
     ):
         widths = [in_dim, *(check_count("hidden", width) for width in hidden), out_dim]
-        keys = jax.random.split(key, len(widths) - 1)
-        self.layers = tuple(
-            Linear(a, b, scale=final_scale if i == len(widths) - 2 else 1.0, key=keys[i])
-            for i, (a, b) in enumerate(zip(widths[:-1], widths[1:], strict=True))
-        )
+        *first, last = Linear.initial(widths, jax.random.split(key, len(widths) - 1))
+        self.layers = (*first, jax.tree.map(lambda weights: final_scale * weights, last))
         self.skip = skip_scale * jnp.eye(out_dim, in_dim, dtype=default_float()) if skip else None
         self.activation = as_activation(activation)
 

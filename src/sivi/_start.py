@@ -5,12 +5,13 @@ from pathlib import Path
 
 import equinox as eqx
 import jax
+import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key, PRNGKeyArray
 
 from ._affine import AffineMap, IdentityMap, as_affine_map
 from ._chunk import across_repeats, member_of, pulled_back
-from ._types import RepeatKeys, describe
+from ._types import RepeatKeys, default_float, describe
 from .defaults import Recipe
 from .families import Family
 from .fit_file import fingerprint_of
@@ -61,10 +62,13 @@ def start(
         affines = stack_repeats(given, repeats)
     if family is None:
         families = _families(recipe, family_keys)
-        bound.check(member_of(families, 0), pulled_back(target, member_of(affines, 0)))
+        # Shapes are enough: to take the first repeat out would compile a program for every array.
+        one = eqx.filter_eval_shape(lambda: (member_of(families, 0), member_of(affines, 0)))
+        bound.check(one[0], pulled_back(target, one[1]))
+        check_values(target, _normal_points(affines, repeats))
     else:
         families = stack_repeats(family, repeats)
-    check_values(target, families, affines, start_keys)
+        check_values(target, _family_points(families, affines, start_keys))
     return Posterior(
         families=families,
         affines=affines,
@@ -145,10 +149,9 @@ def check_split(target: Target, batch_size: int | None) -> None:
         raise ValueError("batch_size must be at least 2, since some objectives split a batch; got 1.")
 
 
-def check_values(target: Target, families: Family, affines: AffineMap, keys: RepeatKeys) -> None:
+def check_values(target: Target, starts: Float[Array, "points dim"]) -> None:
     """Look at the target where the fit starts: its log density and score must be finite at most of the points."""
-    points, found = _starting_values(target, families, affines, keys)
-    points = np.asarray(points)
+    points, found = np.asarray(starts), _values_at(target, starts)
     for name, values in ((name, np.asarray(values)) for name, values in found.items()):
         finite = np.isfinite(values).reshape(len(points), -1).all(1)
         if finite.sum() < len(points) / 2:
@@ -160,18 +163,34 @@ def check_values(target: Target, families: Family, affines: AffineMap, keys: Rep
 
 
 @eqx.filter_jit
-def _starting_values(
-    target: Target, families: Family, affines: AffineMap, keys: RepeatKeys
-) -> tuple[Float[Array, "points dim"], dict[str, Array]]:
-    """Draws of the families at their start, and the log density, where known, and the score there."""
+def _family_points(families: Family, affines: AffineMap, keys: RepeatKeys) -> Float[Array, "points dim"]:
+    """Draws of the families at their start."""
 
     def member(family: Family, affine: AffineMap, key: PRNGKeyArray) -> Float[Array, "points dim"]:
         return jax.vmap(lambda k: affine.forward(family.sample(k)))(jax.random.split(key, _NUM_STARTS))
 
-    points = across_repeats(member, len(keys), families, affines, keys).reshape(-1, target.dim)
+    points = across_repeats(member, len(keys), families, affines, keys)
+    return points.reshape(-1, points.shape[-1])
+
+
+def _normal_points(affines: AffineMap, repeats: int) -> Float[Array, "points dim"]:
+    """Draws of N(0, I) in u, where the recipe's families start; by NumPy, which has no program to compile."""
+    u = np.random.default_rng(0).normal(size=(repeats, _NUM_STARTS, affines.dim))
+    return _forward(affines, jnp.asarray(u, default_float()))
+
+
+@eqx.filter_jit
+def _forward(affines: AffineMap, u: Float[Array, "repeats each dim"]) -> Float[Array, "points dim"]:
+    points = across_repeats(lambda affine, own: jax.vmap(affine.forward)(own), len(u), affines, u)
+    return points.reshape(-1, u.shape[-1])
+
+
+@eqx.filter_jit
+def _values_at(target: Target, points: Float[Array, "points dim"]) -> dict[str, Array]:
+    """The log density, where known, and the score."""
     functions = {"log density": target.log_prob} if target.knows_log_prob else {}
     functions |= {"score": target.score}
-    return points, {name: jax.lax.map(function, points) for name, function in functions.items()}
+    return {name: jax.lax.map(function, points) for name, function in functions.items()}
 
 
 def writable_file(checkpoint: str | os.PathLike[str]) -> Path:

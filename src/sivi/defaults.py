@@ -163,7 +163,7 @@ def recipe(dim: int, num_data: int | None = None) -> Recipe:
     return Recipe(
         dim=dim,
         num_data=num_data,
-        num_steps=12_000 if few else 8_000,
+        num_steps=12_000 if few else 5_000 if some else 8_000,
         batch_size=2_000 if minibatches else None,
         warmup_starts=16 if dim <= 50 else 8 if some else 4,
         warmup_steps=300,

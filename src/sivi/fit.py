@@ -6,16 +6,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, PyTree
+from jaxtyping import Array, Key, PyTree
 
 from . import _start, defaults
 from ._chunk import Carry, Problem, diverged, member_of, pulled_back, run_chunk
 from ._errors import CheckpointError, FitDiverged, check_count
 from ._progress import ProgressBar
-from ._types import ArrayLike, KeyLike, as_key, describe
+from ._types import ArrayLike, KeyLike, RepeatKeys, as_key, describe
 from .batching import ShuffledBatches
 from .families import Family
 from .fit_file import attach, check_same_objective, load
@@ -185,9 +186,7 @@ def _run(
     assert start.objective is not None  # seen to before
     assert start.stop_state is not None
     repeats, objective = start.repeats, start.objective.bind(start.num_steps)
-    batches_keys, run_keys = jax.vmap(lambda key: jax.random.split(jax.random.fold_in(key, 1)), out_axes=1)(
-        repeat_keys(start.key, repeats)
-    )
+    batches_keys, run_keys = _run_keys(repeat_keys(start.key, repeats))
     batches = None
     if start.batch_size is not None:
         batches = ShuffledBatches(batches_keys, target.num_data, start.batch_size)
@@ -229,7 +228,7 @@ def _run(
                 for name, values in metrics.items():
                     pieces.setdefault(name, []).append(values)
                 bar.update(step - before, metrics, int(carry.stop.end))
-                if diverged(carry, start.num_steps).any():
+                if diverged(np.asarray(carry.skipped), np.asarray(carry.streak), start.num_steps).any():
                     raise FitDiverged(_why_diverged(carry, step, start.num_steps), posterior())
                 if checkpoint is not None:
                     _write_checkpoint(checkpoint, posterior)
@@ -246,6 +245,12 @@ def _run(
     return posterior()
 
 
+@eqx.filter_jit
+def _run_keys(keys: RepeatKeys) -> Key[Array, "2 repeats"]:
+    """Keys of the minibatches and of the updates, for every repeat."""
+    return jax.vmap(lambda key: jax.random.split(jax.random.fold_in(key, 1)), out_axes=1)(keys)
+
+
 def _is_true(answer: object) -> bool:
     """Whether a callback's answer is a true truth value: Python's, NumPy's or JAX's; a number or text is none."""
     array = np.asarray(answer)
@@ -253,11 +258,12 @@ def _is_true(answer: object) -> bool:
 
 
 def _why_diverged(carry: Carry, step: int, num_steps: int) -> str:
-    worst = int(jnp.argmax(jnp.where(diverged(carry, num_steps), carry.streak, -1)))
-    which = f" in repeat {worst}" if len(carry.streak) > 1 else ""
+    skipped, streak = np.asarray(carry.skipped), np.asarray(carry.streak)
+    worst = int(np.argmax(np.where(diverged(skipped, streak, num_steps), streak, -1)))
+    which = f" in repeat {worst}" if len(streak) > 1 else ""
     return (
-        f"the fit diverged: {int(carry.skipped[worst])} of {step} updates were not finite and were skipped{which}, the "
-        f"last {int(carry.streak[worst])} in a row. A smaller learning rate or a rescaled target may help; the last "
+        f"the fit diverged: {skipped[worst]} of {step} updates were not finite and were skipped{which}, the "
+        f"last {streak[worst]} in a row. A smaller learning rate or a rescaled target may help; the last "
         "good state is in this error's posterior attribute."
     )
 

@@ -7,6 +7,8 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from .._types import Scalar
 from .base import Conditional, Family, Mixing
+from .diagonal_gaussian import DiagonalGaussian
+from .normal_mixing import NormalMixing
 
 _AUX_BLOCK = 1024  # auxiliary draws evaluated at once in log_prob
 
@@ -57,8 +59,13 @@ class SemiImplicit(Family):
         self, key: PRNGKeyArray, shape: tuple[int, ...] = ()
     ) -> tuple[Float[Array, "*shape noise"], Float[Array, "*shape dim"]]:
         """The parameter-free noise of one draw, or of as many as `shape` says: `(noise, eps)`."""
-        mixing_key, conditional_key = jax.random.split(key)
-        return self.mixing.sample_noise(mixing_key, shape), self.conditional.sample_noise(conditional_key, shape)
+        keys = jax.random.split(key)
+        layers = type(self.mixing), type(self.conditional)
+        if layers == (NormalMixing, DiagonalGaussian) and self.mixing.dim == self.conditional.dim:
+            # The same numbers side by side: XLA takes long to compile every place where random numbers are made.
+            noise, eps = jax.vmap(lambda own: self.conditional.sample_noise(own, shape))(keys)
+            return noise, eps
+        return self.mixing.sample_noise(keys[0], shape), self.conditional.sample_noise(keys[1], shape)
 
     def joint(self, noise: Float[Array, " noise"], eps: Float[Array, " dim"]) -> Joint:
         """The draw that given noise makes, differentiable in the parameters."""

@@ -7,7 +7,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Int, PRNGKeyArray, PyTree
 
-from .._types import Metrics, Scalar
+from .._types import Metrics, Scalar, default_float
 from ..families import Family
 from ..schedules import Ramp, Schedule, Steps, as_schedule
 from ..targets import Target, Tempered
@@ -53,7 +53,7 @@ class Annealed(Objective):
     def check(self, family: Family, target: Target) -> None:
         if self.base is not None and self.base.dim != target.dim:
             raise ValueError(f"base must have the target's dim, {target.dim}; got {self.base.dim}.")
-        self.objective.check(family, Tempered(target, self.schedule(0), self.base))
+        self.objective.check(family, Tempered(target, jnp.asarray(1.0, default_float()), self.base))
 
     def field(
         self, state: AnnealedState, target: Target, family: Family | None = None

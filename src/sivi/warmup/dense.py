@@ -29,7 +29,7 @@ Reference:
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Float
 
 from ..targets import Target
 from .draws import BalancedNoise, Rows, scores_at
@@ -46,27 +46,29 @@ MAX_EXPONENT_NORM = 0.5
 
 
 def fit_dense(
-    key: PRNGKeyArray, target: Target, means: Float[Array, "starts dim"], rows: Rows, num_steps: int
+    target: Target,
+    means: Float[Array, "starts dim"],
+    noise: BalancedNoise,
+    normal: Float[Array, "steps *shape"],
+    rows: Rows,
 ) -> tuple[Float[Array, "starts dim"], Float[Array, "starts dim dim"]]:
     """One Gaussian per start, all side by side on the same noise and the same rows.
 
     Args:
-        key: Random key.
         target: The target; only its score is used.
         means: m₀ of every start; L₀ = I.
+        noise: What every step draws.
+        normal: The numbers that it draws it from, step by step.
         rows: Which data each step sees.
-        num_steps: Steps.
 
     Returns:
         m and L of every start.
     """
-    num_starts, dim = means.shape
-    noise_key, step_key = jax.random.split(key)
-    noise = BalancedNoise(noise_key, -(-MIN_PAIRS // dim) * dim, dim)
+    (num_starts, dim), num_steps = means.shape, normal.shape[0]
 
-    def step(state: tuple[Array, Array], t: Array) -> tuple[tuple[Array, Array], None]:
-        mean, root = state
-        u = noise.draw(jax.random.fold_in(step_key, t))
+    def step(state: tuple[Array, Array], now: tuple[Array, Array]) -> tuple[tuple[Array, Array], None]:
+        (mean, root), (t, numbers) = state, now
+        u = noise.made_from(numbers)
         points = mean[:, None, :] + jnp.einsum("nj,kij->kni", u, root)
         scores = scores_at(target, points, rows.at(t))
         residuals = jnp.einsum("kni,kij->knj", scores, root) + u
@@ -74,7 +76,12 @@ def fit_dense(
         return jax.vmap(lambda m, L, r: update(m, L, r, u, *rates))(mean, root, residuals), None
 
     roots = jnp.broadcast_to(jnp.eye(dim, dtype=means.dtype), (num_starts, dim, dim))
-    return jax.lax.scan(step, (means, roots), jnp.arange(num_steps))[0]
+    return jax.lax.scan(step, (means, roots), (jnp.arange(num_steps), normal))[0]
+
+
+def num_pairs(dim: int) -> int:
+    """Pairs ±u per step: whole blocks of `dim` orthogonal directions."""
+    return -(-MIN_PAIRS // dim) * dim
 
 
 def update(

@@ -1,11 +1,13 @@
 """What every stage of the warm-up draws and evaluates: balanced noise, rows of data, scores at many points."""
 
-from collections.abc import Callable
+import math
+from collections.abc import Callable, Sequence
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int, PRNGKeyArray
+import numpy as np
+from jaxtyping import Array, Float, Int, Key, PRNGKeyArray
 
 from .._types import default_float
 from ..targets import Target
@@ -46,23 +48,49 @@ class BalancedNoise(eqx.Module):
         scrambled = MAX_QR_DIM < dim <= num_pairs
         self.frames = _orthogonal(jax.random.normal(key, (2, dim, dim), default_float())) if scrambled else None
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the normal numbers that draws are made from.
+
+        One array for all of them: the last row of each block gives its radius, the others its directions.
+        """
+        if self.num_pairs < self.dim:
+            return self.num_pairs, self.dim
+        rows = self.dim if self.frames is None else 1
+        return -(-self.num_pairs // self.dim), rows + 1, self.dim
+
     def draw(self, key: PRNGKeyArray) -> Float[Array, "draws dim"]:
         """2 `num_pairs` draws; the second half mirrors the first."""
-        dtype, blocks = default_float(), -(-self.num_pairs // self.dim)
+        return self.made_from(jax.random.normal(key, self.shape, default_float()))
+
+    def made_from(self, normal: Float[Array, "*shape"]) -> Float[Array, "draws dim"]:
+        """The draws that normal numbers of `shape` give."""
         if self.num_pairs < self.dim:
-            half = jax.random.normal(key, (self.num_pairs, self.dim), dtype)
-            return jnp.concatenate([half, -half])
-        # One call for all random numbers: the last row of each block gives its radius, the others its directions.
-        rows = self.dim if self.frames is None else 1
-        normal = jax.random.normal(key, (blocks, rows + 1, self.dim), dtype)
-        directions, radial = normal[:, :rows], normal[:, rows:]
+            return jnp.concatenate([normal, -normal])
+        directions, radial = normal[:, :-1], normal[:, -1:]
         if self.frames is None:
             frames = _orthogonal(directions)
         else:
-            frames = (self.frames[0] * jnp.where(directions < 0, -1.0, 1.0).astype(dtype)) @ self.frames[1]
+            frames = (self.frames[0] * jnp.where(directions < 0, -1.0, 1.0).astype(normal.dtype)) @ self.frames[1]
         radii = jnp.linalg.norm(radial, axis=-1, keepdims=True)
         half = (radii * frames).reshape(-1, self.dim)[: self.num_pairs]
         return jnp.concatenate([half, -half])
+
+
+def normals(keys: Sequence[Key[Array, "..."]], shapes: Sequence[tuple[int, ...]]) -> list[Float[Array, "..."]]:
+    """Normal numbers, for each key of each of several arrays of keys so many as its shape says.
+
+    All are drawn side by side, as many for every key as the longest needs: XLA takes a fifth of a second for every
+    place in a program where random numbers are made. What is kept is what each key gives by itself.
+    """
+    sizes, counts = [math.prod(shape) for shape in shapes], [key.size for key in keys]
+    every = jnp.concatenate([key.reshape(-1) for key in keys])
+    drawn = jax.vmap(lambda key: jax.random.normal(key, (max(sizes),), default_float()))(every)
+    ends = np.cumsum(counts)
+    return [
+        drawn[end - count : end, :size].reshape(*key.shape, *shape)
+        for key, shape, size, count, end in zip(keys, shapes, sizes, counts, ends, strict=True)
+    ]
 
 
 def _orthogonal(normal: Float[Array, "num dim dim"]) -> Float[Array, "num dim dim"]:

@@ -9,10 +9,10 @@ from .._errors import check_count
 from .._types import default_float
 from ..targets import Target
 from ..targets.checks import check_batch_size
-from .dense import fit_dense
-from .draws import Rows, scores_at
+from .dense import fit_dense, num_pairs
+from .draws import BalancedNoise, Rows, normals, scores_at
 from .low_rank import fit_low_rank
-from .pooling import pool_dense, start_weights
+from .pooling import NUM_ELBO_PAIRS, pool_dense, start_weights
 
 #: Starts are drawn from N(0, START_SD² I).
 START_SD = 2.0
@@ -67,28 +67,49 @@ def gaussian_warmup(
         raise ValueError(f"rank must be below the target's dim, {target.dim}; got {rank}.")
     start_key, rows_key, fit_key, pool_key = jax.random.split(key, 4)
     rows = Rows.of(rows_key, target, batch_size, num_steps)
-    means = _starts(start_key, target, num_starts, rows.at(jnp.int32(0)))
+    starts_shape = num_starts, MAX_TRIES, target.dim
     if rank is not None:
+        points = jax.random.normal(start_key, starts_shape, default_float())
+        means = _starts(points, target, rows.at(jnp.int32(0)))
         return fit_low_rank(fit_key, pool_key, target, means, rows, num_steps, rank)
-    ends, roots = fit_dense(fit_key, target, means, rows, num_steps)
+    noise_key, step_key = jax.random.split(fit_key)
+    noise = BalancedNoise(noise_key, num_pairs(target.dim), target.dim)
+    pool_noise = BalancedNoise(pool_key, NUM_ELBO_PAIRS, target.dim)
+    step_keys = jax.vmap(lambda t: jax.random.fold_in(step_key, t))(jnp.arange(num_steps))
+    points, normal, pool_normal = normals(
+        [start_key, step_keys, jax.random.fold_in(pool_key, 1)], [starts_shape, noise.shape, pool_noise.shape]
+    )
+    means = _starts(points, target, rows.at(jnp.int32(0)))
+    ends, roots = fit_dense(target, means, noise, normal, rows)
 
     def forward(u: Float[Array, "draws dim"]) -> Float[Array, "starts draws dim"]:
         return ends[:, None, :] + jnp.einsum("nj,kij->kni", u, roots)
 
-    inverses = jnp.linalg.inv(roots)
+    inverses, log_dets = _inverses(roots)
 
     def inverse(j: Int[Array, ""], x: Float[Array, "starts draws dim"]) -> Float[Array, "starts draws dim"]:
         return (x - ends[j]) @ inverses[j].T
 
-    weights = start_weights(pool_key, target, forward, inverse, jnp.linalg.slogdet(roots)[1])
-    return pool_dense(weights, ends, roots, means[0])
+    weights = start_weights(pool_noise.made_from(pool_normal), target, forward, inverse, log_dets)
+    return pool_dense(weights, ends, roots, inverses, log_dets, means[0])
+
+
+def _inverses(roots: Float[Array, "starts dim dim"]) -> tuple[Float[Array, "starts dim dim"], Float[Array, " starts"]]:
+    """L⁻¹ and log |det L| of every start, from one factorisation."""
+    identity = jnp.eye(roots.shape[-1], dtype=roots.dtype)
+
+    def one(root: Float[Array, "dim dim"]) -> tuple[Float[Array, "dim dim"], Float[Array, ""]]:
+        factors, pivots = jax.scipy.linalg.lu_factor(root)
+        return jax.scipy.linalg.lu_solve((factors, pivots), identity), jnp.sum(jnp.log(jnp.abs(jnp.diagonal(factors))))
+
+    return jax.vmap(one)(roots)
 
 
 def _starts(
-    key: PRNGKeyArray, target: Target, num_starts: int, rows: Int[Array, " size"] | None
+    normal: Float[Array, "starts tries dim"], target: Target, rows: Int[Array, " size"] | None
 ) -> Float[Array, "starts dim"]:
     """Points with a finite score, as far as a few tries find them."""
-    points = START_SD * jax.random.normal(key, (num_starts, MAX_TRIES, target.dim), default_float())
+    points = START_SD * normal
     good = jnp.all(jnp.isfinite(scores_at(target, points, rows)), axis=-1)
     first = jnp.argmax(good, axis=1)  # 0 if there is none
     return jnp.take_along_axis(points, first[:, None, None], axis=1)[:, 0]

@@ -26,7 +26,7 @@ from .._types import default_float
 from ..targets import Target
 from .directions import extreme_directions
 from .draws import BalancedNoise, Rows, scores_at
-from .pooling import pool_diagonal, start_weights
+from .pooling import NUM_ELBO_PAIRS, pool_diagonal, start_weights
 from .steps import even_and_odd, mean_rate, rate
 
 #: Pairs ±u per step.
@@ -73,8 +73,9 @@ def fit_low_rank(
     """
     diagonal_key, rounds_key = jax.random.split(fit_key)
     ends, scales = _fit_diagonal(diagonal_key, target, means, rows, num_steps)
+    u = BalancedNoise(pool_key, NUM_ELBO_PAIRS, target.dim).draw(jax.random.fold_in(pool_key, 1))
     weights = start_weights(
-        pool_key,
+        u,
         target,
         lambda u: ends[:, None, :] + scales[:, None, :] * u,
         lambda j, x: (x - ends[j]) / scales[j],

@@ -14,13 +14,13 @@ from collections.abc import Callable
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Float, Int
 
 from .._affine import DenseMap, DiagonalMap
 from ..targets import Target
-from .draws import BalancedNoise, log_probs_at, scores_at
+from .draws import log_probs_at, scores_at
 
-#: Pairs of draws for the weight of a start; the same ones for all, so that their noise is shared.
+#: Pairs of draws for the weight of a start.
 NUM_ELBO_PAIRS = 128
 
 #: A start whose Gaussian has more than this share of its mass where the target is not finite counts as failed.
@@ -28,7 +28,7 @@ MAX_SHARE_NOT_FINITE = 0.5
 
 
 def start_weights(
-    key: PRNGKeyArray,
+    u: Float[Array, "draws dim"],
     target: Target,
     forward: Callable[[Float[Array, "draws dim"]], Float[Array, "starts draws dim"]],
     inverse: Callable[[Int[Array, ""], Float[Array, "starts draws dim"]], Float[Array, "starts draws dim"]],
@@ -40,13 +40,12 @@ def start_weights(
     the log of their share. A start that failed has weight zero; if all have failed, all weights are zero.
 
     Args:
-        key: Random key.
+        u: Draws of N(0, I); the same ones for all starts, so that their noise is shared.
         target: The target.
         forward: x = m_k + L_k u for every start k.
         inverse: u = L_j⁻¹ (x − m_j) for a start j.
         log_dets: log |det L_k|.
     """
-    u = BalancedNoise(key, NUM_ELBO_PAIRS, target.dim).draw(jax.random.fold_in(key, 1))
     points = forward(u)
     if not target.knows_log_prob:
         share = jnp.mean(jnp.all(jnp.isfinite(scores_at(target, points, None)), axis=-1), axis=1)
@@ -84,6 +83,8 @@ def pool_dense(
     weights: Float[Array, " starts"],
     means: Float[Array, "starts dim"],
     roots: Float[Array, "starts dim dim"],
+    inverses: Float[Array, "starts dim dim"],
+    log_dets: Float[Array, " starts"],
     fallback: Float[Array, " dim"],
 ) -> DenseMap:
     """The map of the mixture's mean and covariance, within and between the starts.
@@ -95,19 +96,28 @@ def pool_dense(
         weights: w_k, all zero if every start failed.
         means: m_k.
         roots: L_k.
+        inverses: L_k⁻¹.
+        log_dets: log |det L_k|.
         fallback: The mean, with L = I, if every start failed.
     """
     usable, mean = _mean(weights, means)
     dim, best = mean.shape[0], jnp.argmax(weights)
     identity = jnp.eye(dim, dtype=mean.dtype)
     base = jnp.where(usable, roots[best], identity)
-    inverse, kept = jnp.linalg.inv(base), (weights > 0)[:, None]
+    inverse, kept = jnp.where(usable, inverses[best], identity), (weights > 0)[:, None]
     inner = jnp.where(kept[..., None], jnp.sqrt(weights)[:, None, None] * (inverse @ roots), 0.0)
     offsets = jnp.sqrt(weights)[:, None] * jnp.where(kept, means - mean, 0.0) @ inverse.T
     covariance = jnp.einsum("kij,klj->il", inner, inner) + offsets.T @ offsets
-    matrix = base @ jnp.linalg.cholesky(covariance)
-    usable = usable & jnp.all(jnp.isfinite(matrix))
-    return DenseMap(jnp.where(usable, mean, fallback), jnp.where(usable, matrix, identity))
+    factor = jnp.linalg.cholesky(covariance)
+    matrix, back = base @ factor, jax.scipy.linalg.solve_triangular(factor, inverse, lower=True)
+    usable = usable & jnp.all(jnp.isfinite(matrix)) & jnp.all(jnp.isfinite(back))
+    log_det = log_dets[best] + jnp.sum(jnp.log(jnp.diagonal(factor)))
+    return DenseMap(
+        jnp.where(usable, mean, fallback),
+        jnp.where(usable, matrix, identity),
+        jnp.where(usable, back, identity),
+        jnp.where(usable, log_det, 0.0),
+    )
 
 
 def pool_diagonal(
