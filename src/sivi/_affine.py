@@ -120,8 +120,8 @@ class DenseMap(AffineMap):
     Args:
         mean: m.
         matrix: L.
-        inverse_matrix: L⁻¹, where it is known.
-        log_det: log |det L|, where it is known.
+        inverse_matrix: L⁻¹; computed when left out.
+        log_det: log |det L|; computed when left out.
 
     Example:
         >>> DenseMap(jnp.zeros(2), jnp.array([[1.0, 0.0], [1.0, 2.0]])).forward(jnp.ones(2)).tolist()

@@ -150,7 +150,7 @@ def run_chunk(
 def diverged(
     skipped: Int[Array | np.ndarray, " repeats"], streak: Int[Array | np.ndarray, " repeats"], num_steps: int | Array
 ) -> Bool[Array | np.ndarray, " repeats"]:
-    """Which repeats had too many updates that were not finite: so many in all, and so many in a row at the end."""
+    """Which repeats had too many updates that were not finite: in all, the last among them, or in a row at the end."""
     too_many = skipped > MAX_SKIPPED_SHARE * num_steps
     return (too_many & (streak > 0)) | (streak >= MAX_SKIPPED_IN_A_ROW)
 

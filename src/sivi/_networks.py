@@ -10,9 +10,9 @@ import numpy as np
 from jaxtyping import Array, Float, Key, PRNGKeyArray
 
 from ._errors import check_count
-from ._types import Activation, default_float, describe
+from ._types import Activation, as_key, default_float, describe
 
-_TOGETHER = 2**16  # numbers of an array of weights that is drawn together with others
+_TOGETHER = 2**16  # arrays of weights of up to so many numbers are drawn together
 
 #: Activations that are known by name, and so can be stored in a fit file.
 ACTIVATIONS: dict[str, Activation] = {
@@ -65,7 +65,8 @@ def _uniforms(
     """Uniform(±bound) of several shapes, one key each.
 
     The small ones are drawn side by side, as many numbers of each as the largest has: XLA takes a fifth of a second for
-    every place in a program where random numbers are made. What is kept is what each key gives by itself.
+    every place in a program where random numbers are made. With JAX's default generator, what is kept is what each key
+    gives by itself.
     """
     sizes, dtype = [math.prod(shape) for shape in shapes], default_float()
     together = [i for i, size in enumerate(sizes) if size <= _TOGETHER]
@@ -122,7 +123,7 @@ class MLP(eqx.Module):
         key: PRNGKeyArray,
     ):
         widths = [in_dim, *(check_count("hidden", width) for width in hidden), out_dim]
-        *first, last = Linear.initial(widths, jax.random.split(key, len(widths) - 1))
+        *first, last = Linear.initial(widths, jax.random.split(as_key(key), len(widths) - 1))
         self.layers = (*first, jax.tree.map(lambda weights: final_scale * weights, last))
         self.skip = skip_scale * jnp.eye(out_dim, in_dim, dtype=default_float()) if skip else None
         self.activation = as_activation(activation)

@@ -21,7 +21,7 @@ from .stopping import Plateau, start_watch
 from .targets import Target
 from .targets.checks import check_batch_size, check_shapes
 
-_NUM_STARTS = 16  # draws of the initial family at which the target is tried
+_NUM_STARTS = 16  # points, where the initial family has its mass, at which the target is tried
 
 
 def start(

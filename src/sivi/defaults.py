@@ -23,7 +23,7 @@ from .warmup import gaussian_warmup
 
 #: Up to this many unknowns a bridge carries mass between separated modes, and the run is longer.
 BRIDGED_UP_TO = 10
-#: Up to this many unknowns the affine map is a full matrix, and z as long as x.
+#: Up to this many unknowns the affine map is a full matrix, z as long as x, and the run shorter than above it.
 FULL_MATRIX_UP_TO = 128
 #: Up to this many data an update sees all of them.
 ALL_DATA_UP_TO = 10_000

@@ -89,6 +89,8 @@ def test_separated_modes_are_both_covered():
         affine = warm(jax.random.key(key), target, 16)  # P[no start finds one of them] = 3e-5
         np.testing.assert_allclose(affine.mean, [0.0, 1.0], atol=0.02)
         np.testing.assert_allclose(covariance(affine), np.diag([37.0, 0.25]), atol=0.02)
+        np.testing.assert_allclose(affine.inverse_matrix @ affine.matrix, np.eye(2), atol=1e-5)
+        np.testing.assert_allclose(affine.log_det, np.linalg.slogdet(affine.matrix)[1], atol=1e-5)
 
 
 def test_modes_weigh_what_they_hold():
@@ -134,7 +136,15 @@ def test_starts_that_all_fail_leave_the_identity():
     target = LogDensity(lambda x: jnp.nan * jnp.sum(x), dim=2)
     affine = warm(jax.random.key(0), target)
     np.testing.assert_array_equal(affine.matrix, np.eye(2))
+    np.testing.assert_array_equal(affine.inverse_matrix, np.eye(2))
+    assert float(affine.log_det) == 0.0
     assert float(jnp.abs(affine.mean).max()) < 10.0
+
+
+def test_a_raw_key():
+    target = gaussian_target()
+    raw, typed = (warm(key, target, 2, num_steps=5) for key in (jax.random.PRNGKey(3), jax.random.key(3)))
+    np.testing.assert_array_equal(raw.matrix, typed.matrix)
 
 
 def test_vmap_over_keys_is_each_key_by_itself():

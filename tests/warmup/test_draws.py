@@ -7,7 +7,7 @@ import pytest
 
 from oracles import bonferroni, linear_gaussian_model
 from sivi.warmup import draws
-from sivi.warmup.draws import BalancedNoise, Rows, scores_at
+from sivi.warmup.draws import BalancedNoise, Rows, normals, scores_at
 
 
 @pytest.mark.parametrize(("dim", "num_pairs"), [(2, 32), (5, 10), (70, 70)])
@@ -49,3 +49,13 @@ def test_blocks_change_nothing(monkeypatch):
     whole = scores_at(model, points, None)
     monkeypatch.setattr(draws, "MAX_POINTS_TIMES_ROWS", 24 * 4)
     np.testing.assert_allclose(scores_at(model, points, None), whole, rtol=1e-5)
+
+
+@pytest.mark.parametrize("most", [draws.MAX_TOGETHER, 10])
+def test_normal_numbers_of_several_shapes_are_what_each_key_gives(monkeypatch, precision, most):
+    monkeypatch.setattr(draws, "MAX_TOGETHER", most)
+    one, several = jax.random.key(1), jax.random.split(jax.random.key(2), 3)
+    first, rest = normals([one, several], [(2, 5), (4,)])
+    np.testing.assert_array_equal(first, jax.random.normal(one, (2, 5)))
+    np.testing.assert_array_equal(rest, jnp.stack([jax.random.normal(key, (4,)) for key in several]))
+    assert first.dtype == precision

@@ -37,9 +37,9 @@ class Constraint(eqx.Module):
     batch_shape: eqx.AbstractVar[tuple[int, ...]]
 
     @property
+    @abc.abstractmethod
     def event_shape(self) -> tuple[int, ...]:
-        """The shape of one value: of a number, unless a subclass says otherwise."""
-        return ()
+        """The shape of one value; () for a number."""
 
     @property
     def free_shape(self) -> tuple[int, ...]:
@@ -115,6 +115,14 @@ class Constraint(eqx.Module):
 
     def __str__(self) -> str:
         return self.rule
+
+
+class NumberConstraint(Constraint):
+    """A constraint of single numbers, each made from one free number."""
+
+    @property
+    def event_shape(self) -> tuple[int, ...]:
+        return ()
 
 
 def check_shape(shape: object) -> tuple[int, ...]:

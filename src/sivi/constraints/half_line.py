@@ -6,10 +6,10 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from ._numerics import clipped, next_inside, safe_exp
-from .base import Constraint, check_bound, check_shape
+from .base import NumberConstraint, check_bound, check_shape
 
 
-class HalfLine(Constraint):
+class HalfLine(NumberConstraint):
     """x = bound + sign · exp(y), with log |dx/dy| = y.
 
     The exponential rather than softplus: log |dx/dy| is y itself, scales multiply, so that a posterior over orders of

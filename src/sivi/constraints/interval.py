@@ -8,11 +8,11 @@ from jaxtyping import Array, Bool, Float
 
 from .._types import default_float
 from ._numerics import clipped, limit, next_inside
-from .base import Constraint, check_bound, check_shape
+from .base import NumberConstraint, check_bound, check_shape
 from .half_line import HalfLine
 
 
-class Interval(Constraint):
+class Interval(NumberConstraint):
     """x = low + (high − low) σ(y), with log |dx/dy| = log (high − low) + log σ(y) + log σ(−y).
 
     x never equals a bound: it stays at least one rounding step inside, which is where the map is flat beyond

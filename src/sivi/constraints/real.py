@@ -5,10 +5,10 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from .base import Constraint, check_shape
+from .base import NumberConstraint, check_shape
 
 
-class Real(Constraint):
+class Real(NumberConstraint):
     """No constraint: x = y.
 
     Args:

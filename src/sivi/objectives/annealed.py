@@ -53,6 +53,7 @@ class Annealed(Objective):
     def check(self, family: Family, target: Target) -> None:
         if self.base is not None and self.base.dim != target.dim:
             raise ValueError(f"base must have the target's dim, {target.dim}; got {self.base.dim}.")
+        eqx.filter_eval_shape(self.schedule, 0)  # whether it can be called; which β it gives does not matter here
         self.objective.check(family, Tempered(target, jnp.asarray(1.0, default_float()), self.base))
 
     def field(

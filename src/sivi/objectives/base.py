@@ -33,7 +33,10 @@ class Objective(eqx.Module):
         return self
 
     def check(self, family: Family, target: Target) -> None:
-        """Refuse, with a sentence, a family or target that lacks what this objective needs."""
+        """Refuse, with a sentence, a family or target that lacks what this objective needs.
+
+        Their arrays may be shapes only: to try what needs values, use `equinox.filter_eval_shape`.
+        """
 
     def field(self, state: Any, target: Target, family: Family | None = None) -> Callable[[Array], Array] | None:
         """The critic of a state as a function of one point; None for a method without a critic.

@@ -91,6 +91,7 @@ class Bridged(Objective):
         check_log_prob(self, target)
         if not self.base.knows_log_prob:
             raise MissingLogProb(f"base must know its log density; {type(self.base).__name__} knows only its score.")
+        # As one program, and not one for each of its operations.
         if not 0.0 <= (share := float(eqx.filter_jit(self.schedule)(0))) <= 1.0:
             raise ValueError(
                 f"schedule must give the base's share of the mass, between 0 and 1; got {share} at the start."

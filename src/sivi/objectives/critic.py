@@ -59,7 +59,7 @@ class CriticSpec(eqx.Module):
     """From a family to a critic."""
 
     def check(self, family: Family) -> None:
-        """Refuse, with a sentence, a family that this critic does not fit."""
+        """Refuse, with a sentence, a family that this critic does not fit; its arrays may be shapes only."""
 
     @abc.abstractmethod
     def init(self, key: PRNGKeyArray, family: Family) -> Critic:

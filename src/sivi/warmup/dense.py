@@ -58,7 +58,7 @@ def fit_dense(
         target: The target; only its score is used.
         means: m₀ of every start; L₀ = I.
         noise: What every step draws.
-        normal: The numbers that it draws it from, step by step.
+        normal: Normal numbers of `noise.shape` for every step.
         rows: Which data each step sees.
 
     Returns:

@@ -16,6 +16,9 @@ from ..targets import Target
 #: target's program keeps per point and datum.
 MAX_POINTS_TIMES_ROWS = 2**24
 
+#: Normal numbers that are drawn side by side, at most.
+MAX_TOGETHER = 2**22
+
 #: Up to this dimension a QR takes less time than the rest of a step.
 MAX_QR_DIM = 64
 
@@ -50,9 +53,9 @@ class BalancedNoise(eqx.Module):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of the normal numbers that draws are made from.
+        """The shape of the normal numbers that all draws are made from.
 
-        One array for all of them: the last row of each block gives its radius, the others its directions.
+        The last row of each block gives its radius, the others its directions.
         """
         if self.num_pairs < self.dim:
             return self.num_pairs, self.dim
@@ -78,12 +81,15 @@ class BalancedNoise(eqx.Module):
 
 
 def normals(keys: Sequence[Key[Array, "..."]], shapes: Sequence[tuple[int, ...]]) -> list[Float[Array, "..."]]:
-    """Normal numbers, for each key of each of several arrays of keys so many as its shape says.
+    """For each array of keys and its shape an array `(*keys.shape, *shape)` of normal numbers.
 
-    All are drawn side by side, as many for every key as the longest needs: XLA takes a fifth of a second for every
-    place in a program where random numbers are made. What is kept is what each key gives by itself.
+    Up to `MAX_TOGETHER` of them are drawn side by side, as many for every key as the longest needs: XLA takes a fifth
+    of a second for every place in a program where random numbers are made. With JAX's default generator, what is kept
+    is what each key gives by itself.
     """
     sizes, counts = [math.prod(shape) for shape in shapes], [key.size for key in keys]
+    if max(sizes) * sum(counts) > MAX_TOGETHER:
+        return [_each(key, shape) for key, shape in zip(keys, shapes, strict=True)]
     every = jnp.concatenate([key.reshape(-1) for key in keys])
     drawn = jax.vmap(lambda key: jax.random.normal(key, (max(sizes),), default_float()))(every)
     ends = np.cumsum(counts)
@@ -91,6 +97,11 @@ def normals(keys: Sequence[Key[Array, "..."]], shapes: Sequence[tuple[int, ...]]
         drawn[end - count : end, :size].reshape(*key.shape, *shape)
         for key, shape, size, count, end in zip(keys, shapes, sizes, counts, ends, strict=True)
     ]
+
+
+def _each(keys: Key[Array, "*keys"], shape: tuple[int, ...]) -> Float[Array, "..."]:
+    drawn = jax.vmap(lambda key: jax.random.normal(key, shape, default_float()))(keys.reshape(-1))
+    return drawn.reshape(*keys.shape, *shape)
 
 
 def _orthogonal(normal: Float[Array, "num dim dim"]) -> Float[Array, "num dim dim"]:

@@ -6,7 +6,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from .._affine import AffineMap
 from .._errors import check_count
-from .._types import default_float
+from .._types import as_key, default_float
 from ..targets import Target
 from ..targets.checks import check_batch_size
 from .dense import fit_dense, num_pairs
@@ -65,7 +65,7 @@ def gaussian_warmup(
     check_batch_size(target, batch_size)
     if rank is not None and check_count("rank", rank, minimum=0) >= target.dim:
         raise ValueError(f"rank must be below the target's dim, {target.dim}; got {rank}.")
-    start_key, rows_key, fit_key, pool_key = jax.random.split(key, 4)
+    start_key, rows_key, fit_key, pool_key = jax.random.split(as_key(key), 4)
     rows = Rows.of(rows_key, target, batch_size, num_steps)
     starts_shape = num_starts, MAX_TRIES, target.dim
     if rank is not None:

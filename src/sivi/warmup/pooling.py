@@ -105,11 +105,14 @@ def pool_dense(
     identity = jnp.eye(dim, dtype=mean.dtype)
     base = jnp.where(usable, roots[best], identity)
     inverse, kept = jnp.where(usable, inverses[best], identity), (weights > 0)[:, None]
-    inner = jnp.where(kept[..., None], jnp.sqrt(weights)[:, None, None] * (inverse @ roots), 0.0)
+    relative = jnp.matmul(inverse, roots, precision=jax.lax.Precision.HIGHEST)
+    inner = jnp.where(kept[..., None], jnp.sqrt(weights)[:, None, None] * relative, 0.0)
     offsets = jnp.sqrt(weights)[:, None] * jnp.where(kept, means - mean, 0.0) @ inverse.T
     covariance = jnp.einsum("kij,klj->il", inner, inner) + offsets.T @ offsets
     factor = jnp.linalg.cholesky(covariance)
-    matrix, back = base @ factor, jax.scipy.linalg.solve_triangular(factor, inverse, lower=True)
+    # In full precision wherever it runs, so that L, its inverse and its determinant are those of one matrix.
+    matrix = jnp.matmul(base, factor, precision=jax.lax.Precision.HIGHEST)
+    back = jax.scipy.linalg.solve_triangular(factor, inverse, lower=True)
     usable = usable & jnp.all(jnp.isfinite(matrix)) & jnp.all(jnp.isfinite(back))
     log_det = log_dets[best] + jnp.sum(jnp.log(jnp.diagonal(factor)))
     return DenseMap(
