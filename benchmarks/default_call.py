@@ -159,6 +159,9 @@ def options() -> argparse.Namespace:
     parser.add_argument("--call", help="module:function, instead of the default call")
     parser.add_argument("--quick", action="store_true", help="200 updates, key 0, few draws")
     parser.add_argument("--floors-from", type=Path, help="a result of this script, whose floors are used again")
+    parser.add_argument(
+        "--add-to", type=Path, help="a result of this script, to whose rows those of other tasks are added"
+    )
     parser.add_argument("--out", type=Path)
     parser.add_argument("--job", help=argparse.SUPPRESS)
     args = parser.parse_args()
@@ -173,6 +176,21 @@ def options() -> argparse.Namespace:
     return args
 
 
+def added_to(args: argparse.Namespace) -> dict[str, Any]:
+    """What an earlier result, of the same keys and sizes, says of tasks that are not run now."""
+    if not args.add_to:
+        return {"tasks": {}, "floors": {}, "rows": []}
+    found = json.loads(args.add_to.read_text())
+    sizes = Sizes.quick() if args.quick else Sizes()
+    if (found["keys"], found["sizes"], found["workers"]) != (args.keys, vars(sizes), args.workers):
+        sys.exit(f"--add-to must have the same keys, sizes and workers; {args.add_to} has others.")
+    rows = [row for row in found["rows"] if row["task"] not in args.tasks]
+    kept = {row["task"] for row in rows}
+    return {"rows": rows} | {
+        part: {name: value for name, value in found[part].items() if name in kept} for part in ("tasks", "floors")
+    }
+
+
 def main() -> None:
     args = options()
     if args.job:
@@ -184,6 +202,7 @@ def main() -> None:
     sizes = Sizes.quick() if args.quick else Sizes()
     common = {"call": args.call, "sizes": vars(sizes)}
     known = json.loads(args.floors_from.read_text())["floors"] if args.floors_from else {}
+    earlier = added_to(args)
     floors = {name: known[name] for name in args.tasks if name in known}
     wanted = [{"task": name, "key": None, **common} for name in args.tasks if name not in known]
     for answer in run_apart([job for job in wanted if TASKS[job["task"]].reference], args.workers):
@@ -198,8 +217,8 @@ def main() -> None:
         "workers": args.workers,
         "sizes": vars(sizes),
         **environment(),
-        "tasks": {name: TASKS[name].about for name in args.tasks},
-        "floors": floors,
+        "tasks": earlier["tasks"] | {name: TASKS[name].about for name in args.tasks},
+        "floors": earlier["floors"] | floors,
     }
     jobs = [
         {"task": name, "key": key, **common}
@@ -213,7 +232,7 @@ def main() -> None:
         print(line_of(rows[-1]), flush=True)
         rows.sort(key=lambda row: (args.tasks.index(row["task"]), row["key"]))
         if args.out:  # after every fit, so that nothing is lost
-            write(args.out, content | {"rows": rows})
+            write(args.out, content | {"rows": [*earlier["rows"], *rows]})
     print("\n" + "\n".join(summary(rows)))
 
 
