@@ -64,8 +64,8 @@ def _uniforms(
 ) -> list[Float[Array, "..."]]:
     """Uniform(±bound) of several shapes, one key each.
 
-    The small ones are drawn side by side, as many numbers of each as the largest has: XLA takes a fifth of a second for
-    every place in a program where random numbers are made. With JAX's default generator, what is kept is what each key
+    The small ones are drawn side by side, as many numbers of each as the largest has: XLA takes long to compile every
+    place in a program where random numbers are made. With JAX's default generator, what is kept is what each key
     gives by itself.
     """
     sizes, dtype = [math.prod(shape) for shape in shapes], default_float()

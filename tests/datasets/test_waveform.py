@@ -1,5 +1,4 @@
 import hashlib
-import os
 
 import jax
 import jax.numpy as jnp
@@ -13,8 +12,6 @@ from sivi.datasets import waveform, waveform_generator
 from sivi.datasets.waveform_generator import PAIRS, base_waves, moments
 from sivi.metrics import covariance_rmse, predictive_scores
 from sivi.targets import LogisticRegression
-
-needs_data = pytest.mark.skipif(not os.environ.get("SIVI_DATA_DIR"), reason="SIVI_DATA_DIR is not set")
 
 
 class TestGenerator:
@@ -68,7 +65,7 @@ class TestGenerator:
             waveform_generator(0, 0)
 
 
-@needs_data
+@pytest.mark.needs_data
 class TestFiles:
     def test_features_and_labels_are_those_of_the_generator(self):
         """Class by class, up to sampling: 5000 rows of the file, exact means of the definition."""

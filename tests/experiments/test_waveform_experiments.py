@@ -1,7 +1,5 @@
 """The waveform experiments: settings, the table from made-up numbers, the figures, and the reference against itself."""
 
-import os
-
 import matplotlib
 
 matplotlib.use("Agg")
@@ -18,8 +16,6 @@ from sivi.experiments import EXPERIMENTS, Job, JobResult, Results
 from sivi.experiments._waveform import DIM, METHODS
 from sivi.experiments.waveform_cov import WaveformCov, plot_entries
 from sivi.experiments.waveform_marginals import WaveformMarginals
-
-needs_data = pytest.mark.skipif(not os.environ.get("SIVI_DATA_DIR"), reason="SIVI_DATA_DIR is not set")
 
 
 @pytest.fixture(autouse=True)
@@ -132,7 +128,7 @@ class TestFigures:
         assert [len(part.axes) for part in figure.subfigs] == [15, 0, 0, 15]
 
 
-@needs_data
+@pytest.mark.needs_data
 class TestReference:
     def test_covariance_errors_of_the_references(self, tmp_path):
         """Laplace from Newton's method in float64; 250 draws of the factorised Gaussian; 1000 of Markov chains."""

@@ -83,8 +83,8 @@ class BalancedNoise(eqx.Module):
 def normals(keys: Sequence[Key[Array, "..."]], shapes: Sequence[tuple[int, ...]]) -> list[Float[Array, "..."]]:
     """For each array of keys and its shape an array `(*keys.shape, *shape)` of normal numbers.
 
-    Up to `MAX_TOGETHER` of them are drawn side by side, as many for every key as the longest needs: XLA takes a fifth
-    of a second for every place in a program where random numbers are made. With JAX's default generator, what is kept
+    Up to `MAX_TOGETHER` of them are drawn side by side, as many for every key as the longest needs: XLA takes long
+    to compile every place in a program where random numbers are made. With JAX's default generator, what is kept
     is what each key gives by itself.
     """
     sizes, counts = [math.prod(shape) for shape in shapes], [key.size for key in keys]
