@@ -11,13 +11,24 @@ _TESTS = count(1)
 
 
 def pytest_collection_modifyitems(config, items):
-    """Without a folder of data, tests that need one are left out; with one, they fail where something is missing."""
-    if os.environ.get("SIVI_DATA_DIR"):
-        return
-    left_out = [item for item in items if item.get_closest_marker("needs_data")]
-    if left_out:
-        config.hook.pytest_deselected(items=left_out)
-        items[:] = [item for item in items if item not in left_out]
+    """Without the folder of data, the tests that need it are deselected; with it, they fail if something is missing."""
+    if not os.environ.get("SIVI_DATA_DIR"):
+        needing = [item for item in items if item.get_closest_marker("needs_data")]
+        config.hook.pytest_deselected(items=needing)
+        items[:] = [item for item in items if not item.get_closest_marker("needs_data")]
+
+
+@pytest.fixture(autouse=True, scope="session")
+def offline(tmp_path_factory):
+    """No test reaches beyond this machine, or sees the user's cache: all else goes to a proxy that is not there."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("SIVI_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "no-cache"))
+        for name in ("http_proxy", "https_proxy", "all_proxy"):
+            for variable in (name, name.upper()):
+                patch.setenv(variable, "http://127.0.0.1:9")
+        for variable in ("no_proxy", "NO_PROXY"):
+            patch.setenv(variable, "127.0.0.1")
+        yield
 
 
 @pytest.fixture(autouse=True, scope="module")

@@ -18,7 +18,7 @@ LAYERS = [
     ["_types"],
     ["_errors"],
     ["constraints"],
-    ["_affine", "_files", "_layout", "_networks", "_progress", "schedules", "batching"],
+    ["_affine", "_files", "_layout", "_networks", "_precision", "_progress", "schedules", "batching"],
     ["optimizers", "stopping", "_store"],
     ["targets"],
     ["families"],
@@ -49,23 +49,26 @@ PUBLIC = {
         simplex targets warmup""",
     "sivi.constraints": "Constraint correlation_cholesky interval ordered positive real simplex",
     "sivi.interop": """to_arviz""",
-    "sivi.datasets": """Dataset DatasetError PosteriorReference download load load_reference waveform_generator""",
+    "sivi.datasets": """Dataset DatasetError Description Location PosteriorReference Scale Split describe fetch find
+        load load_reference names waveform_generator with_intercept""",
     "sivi.warmup": "AffineMap DenseMap DiagonalMap IdentityMap LowRankMap gaussian_warmup",
     "sivi.targets": """Banana BayesianModel Bridge ExactTarget GaussianMixture IsotropicGaussian Layout LinearRegression
-        LogDensity LogisticRegression Multimodal ScoreFunction Target Tempered Whitened XShaped as_target""",
+        LogDensity LogisticRegression Multimodal MultinomialRegression ScoreFunction Target Tempered Whitened XShaped
+        as_target""",
     "sivi.families": """Conditional ConditionalDistribution DiagonalGaussian Family ImplicitMixing Joint Mixing
         NormalMixing SemiImplicit StudentT""",
     "sivi.objectives": """Annealed Bridged CriticObjective CriticSpec CriticState DenoisingCritic FamilyCritic
         GaussianKernel IMQKernel Kernel KernelStein LossObjective MLPCritic MinimaxObjective Objective PathKL
         PlugInFisher RieszKernel ScoreMatching StructuredCritic SurrogateELBO UnbiasedELBO minimax""",
     "sivi.samplers": "SamplerRun effective_sample_size hmc nuts sgld split_rhat",
-    "sivi.metrics": """FisherEstimate MomentErrors PredictiveScores covariance_rmse energy_distance fisher_divergence
-        knn_kl ksd mmd moment_errors noise_floor predictive_scores sliced_wasserstein""",
+    "sivi.metrics": """CalibrationBins ClassificationScores FisherEstimate MomentErrors PredictiveScores
+        classification_scores covariance_rmse energy_distance fisher_divergence knn_kl ksd mmd moment_errors noise_floor
+        predictive_scores sliced_wasserstein""",
     "sivi.plots": """plot_arrows plot_critic plot_marginals plot_pairs plot_samples plot_traces""",
 }
 
-FIT_ARGUMENTS = """target dim like key family objective num_steps batch_size whiten repeats stop chunk_size progress
-    callbacks checkpoint resume"""
+FIT_ARGUMENTS = """target dim like key family objective num_steps batch_size batching whiten precision repeats stop
+    chunk_size progress callbacks checkpoint resume"""
 
 
 def modules():

@@ -10,14 +10,20 @@ import sivi
 ROOT = Path(__file__).parents[1]
 PAGES = [
     "README.md",
-    *(f"docs/{name}.md" for name in ("guide", "index", "method", "metrics", "samplers", "tutorial", "which_method")),
+    *(
+        f"docs/{name}.md"
+        for name in ("data", "guide", "index", "method", "metrics", "samplers", "tutorial", "which_method")
+    ),
     *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs" / "objectives").glob("*.md")),
 ]
 #: ```python blocks, and ```{run} blocks, which the build of the pages runs too, in full.
 BLOCK = re.compile(r"^```(?:python|\{run\})\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=pytest.mark.needs_data) if page == "docs/data.md" else page for page in PAGES],
+)
 def test_python_blocks_run(page, tmp_path, monkeypatch, as_a_user):
     import matplotlib
 

@@ -13,7 +13,6 @@ import pytest
 import sivi
 from contracts.plugins import small_family
 from oracles import linear_gaussian_model
-from sivi.batching import ShuffledBatches
 from sivi.objectives import Annealed, LossObjective, MLPCritic, ScoreMatching
 from sivi.optimizers import Adam, OptimizerLike
 from sivi.targets import Banana, LogDensity
@@ -157,27 +156,6 @@ class TestRun:
         target = LogDensity(lambda x: -jnp.sum((x - 2.0) ** 2), dim=2)
         posterior = quick(target, objective=ReverseKL(Adam(0.05)), num_steps=300)
         np.testing.assert_allclose(posterior.sample(2000).mean(0), 2.0, atol=0.15)
-
-
-class TestBatches:
-    def test_every_row_once_per_epoch(self):
-        batches = ShuffledBatches(jax.random.key(0), num_data=12, batch_size=4)
-        order, rows = batches.order(jnp.int32(0)), []
-        for step in range(6):
-            order = batches.next_order(jnp.int32(step), order)
-            rows.append(np.asarray(batches.batch(jnp.int32(step), order)))
-        epochs = np.array(rows).reshape(2, 12)
-        assert (np.sort(epochs, axis=1) == np.arange(12)).all()
-        assert (epochs[0] != epochs[1]).any()
-
-    def test_resume_inside_an_epoch_sees_the_same_batches(self):
-        model = linear_gaussian_model(10)
-        settings = {"num_steps": 9, "chunk_size": 2, "batch_size": 3, "family": None}
-        whole = quick(model, **settings)
-        part = quick(model, **settings, callbacks=[lambda report: report.step == 4])
-        resumed = sivi.fit(model, resume=part, progress=False)
-        assert part.step == 4
-        assert_same(whole, resumed)
 
 
 class TestFinitenessPolicy:

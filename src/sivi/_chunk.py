@@ -11,7 +11,7 @@ from jaxtyping import Array, Bool, Int, PyTree
 
 from ._affine import AffineMap, IdentityMap
 from ._types import RepeatKeys
-from .batching import ShuffledBatches
+from .batching import Batches
 from .families import Family
 from .objectives import Objective
 from .stopping import Plateau, StopState, watch
@@ -38,7 +38,7 @@ class Problem(eqx.Module):
     objective: Objective
     target: Target
     affine: AffineMap
-    batches: ShuffledBatches | None
+    batches: Batches | None
     run_key: RepeatKeys
     rule: Plateau | None
 

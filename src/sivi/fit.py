@@ -15,9 +15,10 @@ from jaxtyping import Array, Key, PyTree
 from . import _start, defaults
 from ._chunk import Carry, Problem, diverged, member_of, pulled_back, run_chunk
 from ._errors import CheckpointError, FitDiverged, check_count
+from ._precision import matmul_precision
 from ._progress import ProgressBar
 from ._types import ArrayLike, KeyLike, RepeatKeys, as_key, describe
-from .batching import ShuffledBatches
+from .batching import BATCHING
 from .families import Family
 from .fit_file import attach, check_same_objective, load
 from .objectives import Objective
@@ -66,7 +67,9 @@ def fit(
     objective: Objective | None = None,
     num_steps: int | None = None,
     batch_size: int | None = None,
+    batching: str | None = None,
     whiten: str | tuple[ArrayLike, ArrayLike] | None = "auto",
+    precision: str | None = None,
     repeats: int = 1,
     stop: str | Plateau | None = "auto",
     chunk_size: int = 1000,
@@ -88,9 +91,14 @@ def fit(
         objective: How it is fitted.
         num_steps: Number of updates, at most, counted from zero: a resumed fit continues to it.
         batch_size: Rows of data per update, for a target with data.
+        batching: Which rows: `"shuffle"`, the default, goes through them in a new order every epoch, and `"rotate"`
+            through one order over and over.
         whiten: The coordinates u of the fit, x = m + L u. `"auto"` finds them by a short Gaussian fit, `None` takes x
             as it is, and a pair (m, L) gives them; L is a matrix, or a vector for a diagonal one. Family and objective
             live in u.
+        precision: Of the products of matrices, as `jax.default_matmul_precision` names it: `"float32"`,
+            `"tensorfloat32"`, `"bfloat16"`, `"highest"`. None leaves it to JAX, which on a GPU of today takes
+            `"tensorfloat32"`, and on a CPU `"float32"`.
         repeats: Number of independent fits, each with its own key and coordinates, run as one program. The posterior
             is their equal mixture. With a `family` that is given, or `whiten` other than `"auto"`, they all start from
             the same one, and agree more easily.
@@ -124,15 +132,21 @@ def fit(
         if not callable(callback):
             raise TypeError(f"callbacks must be functions; got {describe(callback)}.")
     repeats = check_count("repeats", repeats)
+    if batching is not None and batching not in BATCHING:
+        raise ValueError(f"batching must be one of {', '.join(map(repr, BATCHING))}; got {batching!r}.")
     checkpoint_path = None if checkpoint is None else _start.writable_file(checkpoint)
     whole = as_target(target, dim, like)
     if resume is None:
         recipe = defaults.recipe(whole.dim, whole.num_data)
-        start = _start.start(
-            whole, as_key(key), recipe, family, objective, num_steps, batch_size, whiten, repeats, stop
-        )
+        with matmul_precision(precision):
+            start = _start.start(
+                whole, as_key(key), recipe, family, objective, num_steps, batch_size, whiten, repeats, stop
+            )
+        start = replace(start, batching=batching or "shuffle", precision=precision)
     else:
         start = _resumed(whole, resume, family, objective, num_steps, batch_size, repeats, whiten, stop)
+        _check_same("batching", batching, start.batching)
+        _check_same("precision", precision, start.precision)
     return _run(start, whole, chunk_size, progress, tuple(callbacks), checkpoint_path)
 
 
@@ -157,8 +171,7 @@ def _resumed(
             "resume: the file's objective holds a class or an Optax transform that a file cannot hold; "
             "give objective= again."
         )
-    if batch_size is not None and batch_size != posterior.batch_size:
-        raise ValueError(f"batch_size must be that of the resumed fit, {posterior.batch_size}; got {batch_size}.")
+    _check_same("batch_size", batch_size, posterior.batch_size)
     if repeats not in (1, posterior.repeats):
         raise ValueError(f"repeats must be that of the resumed fit, {posterior.repeats}; got {repeats}.")
     num_steps = posterior.num_steps if num_steps is None else num_steps
@@ -175,6 +188,12 @@ def _resumed(
     return replace(posterior, num_steps=num_steps, stop_rule=rule, stop_state=watch)
 
 
+def _check_same(name: str, given: object, stored: object) -> None:
+    """Refuse to go on with another setting than a fit was begun with."""
+    if given is not None and given != stored:
+        raise ValueError(f"{name} must be that of the resumed fit, {stored}; got {given}.")
+
+
 def _run(
     start: Posterior,
     target: Target,
@@ -189,7 +208,7 @@ def _run(
     batches_keys, run_keys = _run_keys(repeat_keys(start.key, repeats))
     batches = None
     if start.batch_size is not None:
-        batches = ShuffledBatches(batches_keys, target.num_data, start.batch_size)
+        batches = BATCHING[start.batching](batches_keys, target.num_data, start.batch_size)
     problem = Problem(start.objective, target, start.affines, batches, run_keys, start.stop_rule)
     carry = Carry(start.families, start.states, jnp.int32(start.skipped), jnp.int32(start.streak), start.stop_state)
     pieces = {name: [values] for name, values in start.history.items()}
@@ -210,7 +229,8 @@ def _run(
 
     def run(step: int) -> tuple[int, Carry, dict[str, np.ndarray]]:
         steps = (jnp.int32(n) for n in (step, min(step + chunk_size, start.num_steps), start.num_steps))
-        done, new, recorded = jax.block_until_ready(run_chunk(carry, *steps, problem, chunk_size))
+        with matmul_precision(start.precision):
+            done, new, recorded = jax.block_until_ready(run_chunk(carry, *steps, problem, chunk_size))
         metrics = {name: np.asarray(values)[: int(done) - step].T for name, values in recorded.items()}
         return int(done), new, {name: values[0] if repeats == 1 else values for name, values in metrics.items()}
 

@@ -62,6 +62,8 @@ class Posterior:
     states: PyTree | None
     target: Target | None
     batch_size: int | None = None
+    batching: str = "shuffle"
+    precision: str | None = None
     skipped: tuple[int, ...] = (0,)
     streak: tuple[int, ...] = (0,)  # of skipped updates, at the end
     stop_rule: Plateau | None = None

@@ -24,6 +24,9 @@ TARGETS = {
     "LogisticRegression": lambda: targets.LogisticRegression(
         np.random.default_rng(2).normal(size=(12, 3)), np.arange(12) % 3 == 0, prior_scale=2.0
     ),
+    "MultinomialRegression": lambda: targets.MultinomialRegression(
+        np.random.default_rng(3).normal(size=(12, 2)), np.arange(12) % 3, prior_scale=2.0
+    ),
     "BayesianModel": linear_gaussian_model,
     "LogDensity": lambda: targets.LogDensity(
         lambda p: -jnp.sum(p["a"] ** 4) - p["b"] ** 2 + p["a"][0] * p["b"], like={"a": np.zeros(2), "b": 0.0}

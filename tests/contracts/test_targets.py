@@ -98,3 +98,12 @@ def test_minibatches_average_to_the_whole(target):
     mean_score = jnp.mean(jax.vmap(lambda b: target.score(x, b))(batches), axis=0)
     np.testing.assert_allclose(mean_score, target.score(x), rtol=1e-4, atol=1e-4)
     np.testing.assert_allclose(target.log_prob(x, jnp.arange(target.num_data)), target.log_prob(x), rtol=1e-6)
+
+
+def test_likelihoods_of_many_data_are_those_of_each(target):
+    if not isinstance(target, BayesianModel):
+        return
+    x = points(target)[0]
+    together = target.log_likelihoods(x, target.data)
+    rows = [jax.tree.map(lambda leaf, n=n: leaf[n], target.data) for n in range(target.num_data)]
+    np.testing.assert_allclose(together, [target.log_likelihood(x, row) for row in rows], rtol=1e-5)

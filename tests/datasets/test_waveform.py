@@ -1,14 +1,13 @@
-import hashlib
-
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from scipy.io import savemat
 
+from local_data import assert_same_arrays, with_checksum
 from oracles import bonferroni
 from sivi import datasets
-from sivi.datasets import waveform, waveform_generator
+from sivi.datasets import waveform_generator
 from sivi.datasets.waveform_generator import PAIRS, base_waves, moments
 from sivi.metrics import covariance_rmse, predictive_scores
 from sivi.targets import LogisticRegression
@@ -73,6 +72,7 @@ class TestFiles:
         inputs = np.concatenate([data.train[0], data.test[0]])
         labels = np.concatenate([data.train[1], data.test[1]])
         assert (data.train[0].shape, data.test[0].shape) == ((400, 22), (4600, 22))
+        assert len(data.about.columns) == 22
         np.testing.assert_array_equal(inputs[:, 0], 1.0)
         np.testing.assert_allclose(inputs[:, 1:].mean(0), 0.0, atol=1e-6)
         np.testing.assert_allclose(inputs[:, 1:].std(0, ddof=1), 1.0, atol=1e-6)
@@ -109,73 +109,28 @@ class TestFiles:
         ]:
             np.testing.assert_allclose(predictive_scores(model, draws, data.test).per_point, stated, atol=6e-5)
 
-
-class TestErrors:
-    def test_nothing_is_set(self, monkeypatch):
-        monkeypatch.delenv("SIVI_DATA_DIR", raising=False)
-        rule = r"^SIVI_DATA_DIR must name a folder with waveform/waveform.npz; it is not set\. `sivi.datasets.download"
-        with pytest.raises(datasets.DatasetError, match=rule):
-            datasets.load("waveform")
-        with pytest.raises(
-            datasets.DatasetError, match=r"it is not set\. It has no public origin; `sivi.samplers.hmc`"
-        ):
-            datasets.load_reference("waveform")
-
-    def test_the_folder_lacks_it(self, monkeypatch, tmp_path):
-        monkeypatch.setenv("SIVI_DATA_DIR", str(tmp_path))
-        with pytest.raises(datasets.DatasetError, match=r"waveform.npz; '.*' has none\. `sivi.datasets.download"):
-            datasets.load("waveform")
-
-    def test_another_file(self, monkeypatch, tmp_path):
-        monkeypatch.setenv("SIVI_DATA_DIR", str(tmp_path))
-        (tmp_path / "waveform").mkdir()
-        file = tmp_path / "waveform" / "waveform.npz"
-        file.write_bytes(b"nothing")
-        with pytest.raises(datasets.DatasetError, match=r"must be an \.npz file with the arrays \['X_train'"):
-            datasets.load("waveform")
-        np.savez(file, X_train=np.zeros((3, 2)), y_train=np.zeros(3))
-        with pytest.raises(datasets.DatasetError, match=r"must be an \.npz file with the arrays"):
-            datasets.load("waveform")
-        np.savez(file, X_train=np.zeros((3, 2)), y_train=np.zeros(3), X_test=np.zeros((1, 2)), y_test=np.zeros(1))
-        with pytest.raises(datasets.DatasetError, match=r"must have arrays of the shapes .* got .*\(3, 2\)"):
-            datasets.load("waveform")
-
-    def test_unknown_name(self):
-        for function in (datasets.load, datasets.load_reference, lambda name: datasets.download(name, ".")):
-            with pytest.raises(ValueError, match=r"^name must be one of \['waveform'\]; got 'mnist1d'\.$"):
-                function("mnist1d")
-
-
-class TestDownload:
-    @pytest.fixture
-    def origin(self, monkeypatch, tmp_path):
-        """A file in the form of the public one, at an address of this machine."""
-        rng = np.random.default_rng(0)
-        arrays = {name: rng.normal(size=(n, 22)) for name, n in (("X_train", 400), ("X_test", 4600))}
-        arrays |= {name: rng.integers(0, 2, size=(n, 1)) for name, n in (("y_train", 400), ("y_test", 4600))}
-        file = tmp_path / "waveform.mat"
+    def test_compact_and_origin_load_alike(self, monkeypatch, tmp_path):
+        """The values of the compact file, in the form of the public one."""
+        compact = datasets.load("waveform")
+        arrays = dict(zip(("X_train", "y_train"), compact.train, strict=True))
+        arrays |= dict(zip(("X_test", "y_test"), compact.test, strict=True))
+        file = tmp_path / "waveform" / "waveform.mat"
+        file.parent.mkdir()
         savemat(file, {**arrays, "BetaMCMC": np.zeros((22, 250))})
-        monkeypatch.setattr(waveform, "URL", file.as_uri())
-        monkeypatch.setattr(waveform, "SHA256", hashlib.sha256(file.read_bytes()).hexdigest())
-        return file, arrays
+        with_checksum(monkeypatch, "waveform", file)
+        monkeypatch.setenv("SIVI_DATA_DIR", str(tmp_path))
+        origin = datasets.load("waveform", download=False)
+        assert list(origin.sha256) == ["waveform/waveform.mat"]
+        assert_same_arrays(origin, compact)
 
-    def test_what_is_fetched_is_found(self, origin, monkeypatch, tmp_path):
-        path = datasets.download("waveform", tmp_path / "new" / "folder")
-        assert path == tmp_path / "new" / "folder" / "waveform" / "waveform.npz"
-        monkeypatch.setenv("SIVI_DATA_DIR", str(tmp_path / "new" / "folder"))
-        data, arrays = datasets.load("waveform"), origin[1]
-        np.testing.assert_array_equal(data.train[0], arrays["X_train"])
-        np.testing.assert_array_equal(data.test[1], arrays["y_test"][:, 0])
-        assert LogisticRegression(*data.train).dim == 22
 
-    def test_changed_bytes_are_refused_and_nothing_is_written(self, origin, tmp_path):
-        file = origin[0]
-        file.write_bytes(file.read_bytes() + b" ")
-        with pytest.raises(datasets.DatasetError, match=r"must have the SHA-256 .* what came has "):
-            datasets.download("waveform", tmp_path / "folder")
-        assert not (tmp_path / "folder").exists()
-
-    def test_no_answer(self, origin, tmp_path):
-        origin[0].unlink()
-        with pytest.raises(datasets.DatasetError, match=r"waveform\.mat could not be fetched"):
-            datasets.download("waveform", tmp_path)
+def test_reference_is_not_here(monkeypatch):
+    monkeypatch.delenv("SIVI_DATA_DIR", raising=False)
+    rule = (
+        r"^the reference posterior of waveform is not here: waveform/posterior_reference.npz is .*\(not set\).* "
+        r"and has no public origin; `sivi.samplers.hmc` of "
+    )
+    with pytest.raises(datasets.DatasetError, match=rule):
+        datasets.load_reference("waveform")
+    with pytest.raises(ValueError, match=r"^name must be one of \['waveform'\]; got 'mnist'\.$"):
+        datasets.load_reference("mnist")

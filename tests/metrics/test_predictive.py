@@ -1,3 +1,5 @@
+import tracemalloc
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -5,8 +7,8 @@ from jaxtyping import Array
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal, norm
 
-from sivi.metrics import predictive, predictive_scores
-from sivi.targets import BayesianModel, LogisticRegression
+from sivi.metrics import _totals, predictive_scores
+from sivi.targets import BayesianModel, LogisticRegression, MultinomialRegression
 
 
 class Location(BayesianModel):
@@ -67,15 +69,91 @@ def test_joint_prefers_draws_that_are_too_narrow(x64):
     assert wide.per_point > point.per_point
 
 
-def test_blocks_change_nothing(monkeypatch):
-    draws = np.random.default_rng(2).normal(size=(23, 2))
-    whole = predictive_scores(MODEL, draws, HELD_OUT)
-    monkeypatch.setattr(predictive, "_TERMS", 15)  # five draws at once, and three left over
-    blocks = predictive_scores(MODEL, draws, HELD_OUT)
+@pytest.mark.parametrize("numbers", [1, 15, 40, 100])
+def test_blocks_change_nothing(numbers, monkeypatch):
+    """Of draws, of data and of both; down to one of each."""
+    rng = np.random.default_rng(2)
+    draws = rng.normal(size=(23, 2))
+    data = (rng.normal(size=(11, 2)), rng.integers(0, 2, 11))
+    whole = predictive_scores(MODEL, draws, data)
+    monkeypatch.setattr(_totals, "_NUMBERS", numbers)
+    blocks = predictive_scores(MODEL, draws, data)
     np.testing.assert_allclose([blocks.per_point, blocks.joint], [whole.per_point, whole.joint], rtol=1e-6)
-    monkeypatch.setattr(predictive, "_TERMS", 1)
-    single = predictive_scores(MODEL, draws, HELD_OUT)
-    np.testing.assert_allclose([single.per_point, single.joint], [whole.per_point, whole.joint], rtol=1e-6)
+    np.testing.assert_allclose([blocks.per_point, blocks.joint], enumerated(draws, *data), rtol=1e-5)
+
+
+def test_blocks_are_large_but_no_larger_than_allowed():
+    for num_draws, num_data, dim, row_size, outputs in [
+        (1000, 60_000, 7850, 786, (10,)),
+        (10**7, 3, 2, 2, None),
+        (1, 10**7, 7850, 786, (10,)),
+        (10**4, 10**6, 10**6, 10**5, (1000,)),
+    ]:
+        draws, rows = _totals.block_sizes(num_draws, num_data, dim, row_size, outputs)
+        assert 1 <= draws <= min(num_draws, 1000)
+        assert 1 <= rows <= num_data
+        sizes = [draws * dim, rows * row_size, draws * rows * (8 + sum(outputs or ()))]
+        assert max(sizes) <= 2**23
+        assert (draws, rows) == (min(num_draws, 1000), num_data) or max(sizes) > 2**21
+    assert _totals.block_sizes(1, 1, 2**24, 2**24, None) == (1, 1)
+
+
+class Counting(Location):
+    """Counts how often it is traced."""
+
+    def log_likelihood(self, x, datum):
+        TRACES.append(datum["y"].shape)
+        return super().log_likelihood(x, datum)
+
+
+TRACES: list[tuple[int, ...]] = []
+
+
+def test_all_blocks_are_one_program(monkeypatch):
+    monkeypatch.setattr(_totals, "_NUMBERS", 64)
+    draws, y = np.linspace(-1.0, 1.0, 69)[:, None], np.linspace(0.0, 2.0, 5)  # of 64 and 5 draws, of 1 datum each
+    TRACES.clear()
+    scores = predictive_scores(Counting({"y": jnp.zeros(4)}), draws, {"y": y})
+    assert len(TRACES) == 1
+    p = norm.pdf(y, draws)
+    np.testing.assert_allclose(scores.per_point, np.log(p.mean(0)).mean(), rtol=1e-6)
+
+
+def test_memory_does_not_grow_with_draws_times_data():
+    rng = np.random.default_rng(5)
+    draws = rng.normal(size=(4000, 2)).astype(np.float32)
+    data = (rng.normal(size=(4000, 2)).astype(np.float32), rng.integers(0, 2, 4000).astype(np.float32))
+    predictive_scores(MODEL, draws, data)
+    tracemalloc.start()
+    scores = predictive_scores(MODEL, draws, data)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2e6  # all terms have 6.4e7 bytes
+    np.testing.assert_allclose([scores.per_point, scores.joint], predictive_by_sums(draws, *data), rtol=1e-6)
+
+
+def predictive_by_sums(draws, inputs, labels):
+    terms = -np.logaddexp(0.0, np.where(labels == 1, -1.0, 1.0) * (draws.astype(float) @ inputs.T.astype(float)))
+    joint = (logsumexp(terms.sum(1)) - np.log(len(draws))) / len(labels)
+    return np.mean(logsumexp(terms, axis=0)) - np.log(len(draws)), joint
+
+
+def test_a_matrix_model_in_blocks_against_a_loop(x64, monkeypatch):
+    rng = np.random.default_rng(6)
+    model = MultinomialRegression(rng.normal(size=(6, 4)), [0, 1, 2, 0, 1, 2])
+    draws, inputs, labels = rng.normal(size=(9, 12)), rng.normal(size=(13, 4)), rng.integers(0, 3, 13)
+    p = np.empty((9, 13))
+    for s in range(9):
+        for n in range(13):
+            logits = [draws[s, 4 * k : 4 * k + 4] @ inputs[n] for k in range(3)]
+            p[s, n] = np.exp(logits[labels[n]]) / np.sum(np.exp(logits))
+    monkeypatch.setattr(_totals, "_NUMBERS", 100)
+    for data in [(inputs, labels), (jnp.asarray(inputs), labels.tolist()), (inputs.tolist(), labels.astype(float))]:
+        scores = predictive_scores(model, draws, data)
+        np.testing.assert_allclose(scores.per_point, np.mean(np.log(p.mean(0))), rtol=1e-12)
+        np.testing.assert_allclose(scores.joint, np.log(np.mean(p.prod(1))) / 13, rtol=1e-12)
+    unknown = predictive_scores(model, draws, (inputs, np.where(labels == 2, 7, labels)))
+    assert unknown.per_point == unknown.joint == -np.inf
 
 
 def test_many_data_underflow_nothing():
@@ -109,3 +187,8 @@ def test_wrong_input(as_a_user):
         predictive_scores(lambda x: x, DRAWS, HELD_OUT)
     with pytest.raises(ValueError, match=r"^model must have a log likelihood at every draw; at 4 "):
         predictive_scores(MODEL, DRAWS, (HELD_OUT[0] * np.nan, HELD_OUT[1]))
+    counts = MultinomialRegression(np.eye(2), [0, 1], num_classes=2)
+    for labels, value in [([0, 0.5, 1], "0.5"), ([0, np.nan, 1], "nan"), ([0, 2.0**40, 1], r"1\.09951e\+12")]:
+        rule = f"^data must fit the type int32 where model.data has it; got {value}, and 1 such values in all"
+        with pytest.raises(ValueError, match=rule):
+            predictive_scores(counts, np.zeros((1, 4)), (HELD_OUT[0], labels))

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from .. import __version__
 from .._errors import FitDiverged, SiviError
-from . import _demo, _fit, _paper, _sample
+from . import _data, _demo, _fit, _paper, _sample
 from ._errors import UsageError
 
 _EPILOG = """\
@@ -17,9 +17,11 @@ examples:
   sivi fit model.py --out run --repeats 4  four independent fits, and whether they agree
   sivi fit model.py --out run --resume     go on with an interrupted fit
   sivi sample run/fit.sivi --num 100000    more draws of a fit, without its model
+  sivi data list                           the datasets, and which are on this machine
   sivi paper list                          the tables and figures of the SIVI-SM paper, to run again
 
-exit codes: 0 done, 1 the fit diverged or a job of an experiment failed, 2 wrong input, 130 interrupted
+exit codes: 0 done, 1 the fit diverged, a job of an experiment failed or not all data were fetched,
+2 wrong input, 130 interrupted
 """
 
 
@@ -34,7 +36,7 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--version", action="version", version=f"sivi {__version__}")
     top.add_argument("--debug", action="store_true", help="show the traceback of an error")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (_demo, _fit, _sample, _paper):
+    for module in (_demo, _fit, _sample, _data, _paper):
         module.add_to(commands)
     return top
 

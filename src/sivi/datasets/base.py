@@ -1,41 +1,120 @@
-"""What a dataset is, and how its files are found and read."""
+"""What a dataset is."""
 
-import hashlib
-import io
-import os
-import urllib.request
-import zipfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
+from functools import cached_property
+from typing import Literal
 
 import numpy as np
+from jaxtyping import Bool, Float, Shaped
 
-from .._errors import SiviError
-from .._files import write_whole
-
-#: The environment variable that names the folder of all datasets.
-FOLDER_VARIABLE = "SIVI_DATA_DIR"
-_SECONDS = 60  # without an answer, a download is given up
+from .._errors import SiviError, check_positive
+from ._published import random_test_mask
+from .splits import Pair, Split
 
 
 class DatasetError(SiviError, OSError):
     """Data that are not where they should be, or not what they should be."""
 
 
-@dataclass(frozen=True, eq=False)
-class Dataset:
-    """Inputs and outputs, for fitting and for testing.
+@dataclass(frozen=True)
+class Description:
+    """What is known of a dataset before any of it is read.
 
     Attributes:
         name: What `sivi.datasets.load` calls it.
-        train: Inputs (num_data, features) and outputs (num_data,), in the structure of a model's `data`.
-        test: Likewise, held out.
+        title: What it is about.
+        num_data: How many rows it has, those for testing included.
+        num_features: How many inputs a row has.
+        target: What the outputs are.
+        classes: The classes that the labels 0, 1, … stand for; none for a regression.
+        columns: The inputs, where they have names.
+        scaling: What has been done to the values, and over which rows.
+        origin: Whom to cite.
+        url: Where the origin describes it.
+        licence: As its origin states it.
     """
 
     name: str
-    train: tuple[np.ndarray, np.ndarray]
-    test: tuple[np.ndarray, np.ndarray]
+    title: str
+    num_data: int
+    num_features: int
+    target: str
+    classes: tuple[str, ...]
+    columns: tuple[str, ...]
+    scaling: str
+    origin: str
+    url: str
+    licence: str
+
+    @property
+    def kind(self) -> Literal["regression", "classification"]:
+        """Whether the outputs are real numbers or labels."""
+        return "classification" if self.classes else "regression"
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Rows and inputs."""
+        return self.num_data, self.num_features
+
+
+@dataclass(frozen=True, eq=False)
+class Dataset:
+    """Inputs and outputs of all rows, in the order of their origin, and the splits that have been published of them.
+
+    Attributes:
+        about: Title, origin, licence and the like.
+        inputs: (num_data, features).
+        outputs: (num_data,): real numbers, or labels 0, 1, … as integers.
+        test_masks: (splits, num_data); in each row the data for testing of one published split.
+        sha256: Of every file that was read, by its path in a folder of data.
+    """
+
+    about: Description
+    inputs: Float[np.ndarray, "num_data features"]
+    outputs: Shaped[np.ndarray, " num_data"]
+    test_masks: Bool[np.ndarray, "splits num_data"]
+    sha256: Mapping[str, str]
+
+    @property
+    def name(self) -> str:
+        """What `sivi.datasets.load` calls it."""
+        return self.about.name
+
+    @cached_property
+    def published_splits(self) -> tuple[Split, ...]:
+        """The published splits: one for waveform, MNIST and HAPT; several, or none, for a regression."""
+        return tuple(Split.of(self.inputs, self.outputs, mask) for mask in self.test_masks)
+
+    @property
+    def train(self) -> Pair:
+        """Inputs and outputs for fitting, of the only published split; in the structure of a model's `data`."""
+        return self._only_split().train
+
+    @property
+    def test(self) -> Pair:
+        """Inputs and outputs for testing, of the only published split."""
+        return self._only_split().test
+
+    def split(self, seed: int, test_fraction: float = 0.1) -> Split:
+        """Split the rows at random: the same rows for the same seed, everywhere and always.
+
+        Args:
+            seed: An int, at least 0.
+            test_fraction: The share of rows for testing, strictly between 0 and 1, rounded to whole rows.
+        """
+        fraction = check_positive("test_fraction", test_fraction)
+        if fraction >= 1.0:
+            raise ValueError(f"test_fraction must be below 1; got {test_fraction}.")
+        return Split.of(self.inputs, self.outputs, random_test_mask(seed, len(self.inputs), fraction))
+
+    def _only_split(self) -> Split:
+        if len(self.published_splits) != 1:
+            raise ValueError(
+                f"{self.name} has {len(self.published_splits)} published splits, so train and test are not one pair; "
+                "choose rows with split(seed) or one of published_splits."
+            )
+        return self.published_splits[0]
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,45 +134,3 @@ class PosteriorReference:
     cov: np.ndarray
     draws: np.ndarray
     others: Mapping[str, np.ndarray]
-
-
-def read_arrays(file: str, names: Sequence[str], otherwise: str) -> dict[str, np.ndarray]:
-    """Arrays of an `.npz` file in the folder that `SIVI_DATA_DIR` names.
-
-    Args:
-        file: Its path in that folder.
-        names: The arrays.
-        otherwise: For the error message: how else the file is to be had.
-    """
-    folder = os.environ.get(FOLDER_VARIABLE)
-    if not folder:
-        raise DatasetError(f"{FOLDER_VARIABLE} must name a folder with {file}; it is not set. {otherwise}")
-    path = Path(folder) / file
-    if not path.is_file():
-        raise DatasetError(f"{FOLDER_VARIABLE} must name a folder with {file}; {folder!r} has none. {otherwise}")
-    try:
-        with np.load(path, allow_pickle=False) as stored:
-            return {name: stored[name] for name in names}
-    except (OSError, ValueError, KeyError, zipfile.BadZipFile) as error:
-        raise DatasetError(f"{str(path)!r} must be an .npz file with the arrays {list(names)}; {error}.") from error
-
-
-def write_arrays(path: Path, arrays: Mapping[str, np.ndarray]) -> None:
-    """An `.npz` file, whole or not at all, in a folder that is made if need be."""
-    stream = io.BytesIO()
-    np.savez_compressed(stream, **arrays)  # pyright: ignore[reportArgumentType]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_whole(path, lambda temporary: temporary.write_bytes(stream.getvalue()))
-
-
-def fetch(url: str, sha256: str) -> bytes:
-    """What an address holds, if it is what it was."""
-    try:
-        with urllib.request.urlopen(url, timeout=_SECONDS) as answer:
-            content = answer.read()
-    except OSError as error:
-        raise DatasetError(f"{url} could not be fetched: {error}.") from error
-    found = hashlib.sha256(content).hexdigest()
-    if found != sha256:
-        raise DatasetError(f"{url} must have the SHA-256 {sha256}; what came has {found}.")
-    return content

@@ -7,29 +7,67 @@ choice of rows is part of their file alone, so it is that file which is download
 """
 
 import io
-from pathlib import Path
 
 import numpy as np
 from scipy.io import loadmat
 
-from .base import Dataset, DatasetError, PosteriorReference, fetch, read_arrays, write_arrays
+from ._archive import read_arrays
+from ._entry import Address, DataFile, Entry, Form
+from ._lookup import locate, missing, read_checked
+from ._published import last_rows
+from .base import Description, PosteriorReference
+from .splits import Pair
 
-URL = "https://raw.githubusercontent.com/mingzhang-yin/SIVI/7f33fe198287ceec70f46ebfecfb5ad3d8fbe507/data/waveform.mat"
-SHA256 = "6144205fd645b47cd887e886490b263ecf22f435864690cf51016b8c085558a9"
-
-_FILE, _REFERENCE = "waveform/waveform.npz", "waveform/posterior_reference.npz"
-_SHAPES = {"X_train": (400, 22), "y_train": (400,), "X_test": (4600, 22), "y_test": (4600,)}
-
-
-def load_waveform() -> Dataset:
-    """400 rows for fitting and 4600 for testing, of 22 features (the first is 1) and labels 0 and 1."""
-    otherwise = "`sivi.datasets.download('waveform', folder)` fetches it into a folder."
-    arrays = read_arrays(_FILE, list(_SHAPES), otherwise)
-    _check(arrays, _FILE)
-    return Dataset("waveform", (arrays["X_train"], arrays["y_train"]), test=(arrays["X_test"], arrays["y_test"]))
+_ADDRESS = Address(
+    "https://raw.githubusercontent.com/mingzhang-yin/SIVI/7f33fe198287ceec70f46ebfecfb5ad3d8fbe507/data/waveform.mat"
+)
+_ORIGIN = DataFile(
+    "waveform/waveform.mat", "6144205fd645b47cd887e886490b263ecf22f435864690cf51016b8c085558a9", (_ADDRESS,)
+)
+_COMPACT = DataFile("waveform/waveform.npz", "ba84c2520c9fcda6f25457fa21fd4f27d66e0c224b9accc2202752c27fd41e2a")
+_REFERENCE = DataFile(
+    "waveform/posterior_reference.npz", "81c85cad6e3929d29e3e307ff93a4266aab9fa7756ff7e20196d22fc78282fce"
+)
+_NAMES = ("X_train", "y_train", "X_test", "y_test")
 
 
-def load_waveform_reference() -> PosteriorReference:
+def from_compact(content: bytes) -> Pair:
+    """An `.npz` file with the arrays of the `.mat` file."""
+    return _joined(*read_arrays(content, _NAMES))
+
+
+def from_mat(content: bytes) -> Pair:
+    """The MATLAB file of Yin and Zhou."""
+    stored = loadmat(io.BytesIO(content), variable_names=list(_NAMES))
+    return _joined(*(np.asarray(stored[name]) for name in _NAMES))
+
+
+def _joined(x: np.ndarray, y: np.ndarray, x_test: np.ndarray, y_test: np.ndarray) -> Pair:
+    labels = np.concatenate([y.ravel(), y_test.ravel()]).astype(np.int32)
+    return np.concatenate([x, x_test]).astype(np.float64), labels
+
+
+ENTRY = Entry(
+    Description(
+        name="waveform",
+        title="Noisy mixtures of triangular waves",
+        num_data=5000,
+        num_features=22,
+        target="the pair of waves",
+        classes=("second pair", "first or third pair"),
+        columns=("intercept", *(f"x{point}" for point in range(1, 22))),
+        scaling="published: a column of ones, and features standardised over all 5000 rows, those for testing included",
+        origin="Breiman, Friedman, Olshen and Stone, Classification and regression trees (1984); "
+        "as prepared by Yin and Zhou, Semi-implicit variational inference (ICML 2018)",
+        url="https://archive.ics.uci.edu/dataset/107",
+        licence="CC BY 4.0",
+    ),
+    (Form((_COMPACT,), from_compact), Form((_ORIGIN,), from_mat)),
+    lambda: last_rows(5000, 4600),
+)
+
+
+def load_reference() -> PosteriorReference:
     """The posterior of logistic regression on the 400 rows with prior N(0, 100 I).
 
     Mean and covariance are of 100,000 draws of Hamiltonian Monte Carlo (500 chains, largest R-hat 1.0004), `draws`
@@ -37,33 +75,19 @@ def load_waveform_reference() -> PosteriorReference:
     step, the mode (`mode`, one row), and the 250 draws of a factorised Gaussian, `mean-field`, that Yin and Zhou stored
     with the data.
     """
-    otherwise = (
-        "It has no public origin; `sivi.samplers.hmc` of "
-        "`sivi.targets.LogisticRegression(*sivi.datasets.load('waveform').train)` makes its like."
-    )
     names = ("hmc_mean", "hmc_cov", "hmc_draws", "sgld", "mala", "laplace_map")
-    arrays = read_arrays(_REFERENCE, names, otherwise)
-    stored = read_arrays(_FILE, ("beta_meanfield_vb_yin",), otherwise)
-    others = {"sgld": arrays["sgld"], "mala": arrays["mala"], "mode": arrays["laplace_map"][None]}
-    others["mean-field"] = stored["beta_meanfield_vb_yin"]
-    return PosteriorReference("waveform", arrays["hmc_mean"], arrays["hmc_cov"], arrays["hmc_draws"], others)
+    mean, cov, draws, sgld, mala, mode = read_arrays(_content(_REFERENCE), names)
+    (mean_field,) = read_arrays(_content(_COMPACT), ("beta_meanfield_vb_yin",))
+    others = {"sgld": sgld, "mala": mala, "mode": mode[None], "mean-field": mean_field}
+    return PosteriorReference("waveform", mean, cov, draws, others)
 
 
-def download_waveform(folder: Path) -> Path:
-    """Fetch the data and write them to `folder`, where `load_waveform` finds them."""
-    stored = loadmat(io.BytesIO(fetch(URL, SHA256)), variable_names=list(_SHAPES))
-    arrays = {name: np.asarray(stored[name]) for name in _SHAPES if name in stored}
-    arrays = {
-        name: np.ravel(array).astype(np.uint8) if name.startswith("y") else array.astype(float)
-        for name, array in arrays.items()
-    }
-    _check(arrays, URL)
-    path = folder / _FILE
-    write_arrays(path, arrays)
-    return path
-
-
-def _check(arrays: dict[str, np.ndarray], source: str) -> None:
-    shapes = {name: array.shape for name, array in arrays.items()}
-    if shapes != _SHAPES:
-        raise DatasetError(f"{source} must have arrays of the shapes {_SHAPES}; got {shapes}.")
+def _content(file: DataFile) -> bytes:
+    here = locate(file)
+    if here is None:
+        remedy = (
+            "`sivi.samplers.hmc` of `sivi.targets.LogisticRegression(*sivi.datasets.load('waveform').train)` makes "
+            "its like"
+        )
+        raise missing("the reference posterior of waveform", file, "has no public origin", remedy=remedy)
+    return read_checked(here[1], file)

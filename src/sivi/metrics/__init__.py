@@ -1,5 +1,6 @@
 """Distances between samples, and between a fit and its target; predictive scores."""
 
+from .classification import CalibrationBins, ClassificationScores, classification_scores
 from .covariance_rmse import covariance_rmse
 from .energy_distance import energy_distance
 from .fisher_divergence import FisherEstimate, fisher_divergence
@@ -12,9 +13,12 @@ from .predictive import PredictiveScores, predictive_scores
 from .sliced_wasserstein import sliced_wasserstein
 
 __all__ = [
+    "CalibrationBins",
+    "ClassificationScores",
     "FisherEstimate",
     "MomentErrors",
     "PredictiveScores",
+    "classification_scores",
     "covariance_rmse",
     "energy_distance",
     "fisher_divergence",

@@ -1,14 +1,16 @@
 """The checks that every metric makes before it computes anything."""
 
+from typing import Any
+
 import numpy as np
 
 from .._types import ArrayLike, describe
 
 
-def check_draws(name: str, draws: ArrayLike, minimum: int = 2) -> np.ndarray:
-    """`draws` as a float64 array (n, dim), or an error that names the argument, the rule and the value."""
+def check_draws(name: str, draws: ArrayLike, minimum: int = 2, dtype: Any = float) -> np.ndarray:
+    """`draws` as an array (n, dim), of float64 by default, or an error that names argument, rule and value."""
     try:
-        array = np.asarray(draws, dtype=float)
+        array = np.asarray(draws, dtype)
     except (TypeError, ValueError):
         raise TypeError(f"{name} must be an array of numbers of shape (n, dim); got {describe(draws)}.") from None
     if array.ndim != 2 or len(array) < minimum or array.shape[1] < 1:

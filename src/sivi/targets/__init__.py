@@ -10,6 +10,7 @@ from .isotropic_gaussian import IsotropicGaussian
 from .linear_regression import LinearRegression
 from .logistic_regression import LogisticRegression
 from .multimodal import Multimodal
+from .multinomial_regression import MultinomialRegression
 from .tempered import Tempered
 from .whitened import Whitened
 from .x_shaped import XShaped
@@ -26,6 +27,7 @@ __all__ = [
     "LogDensity",
     "LogisticRegression",
     "Multimodal",
+    "MultinomialRegression",
     "ScoreFunction",
     "Target",
     "Tempered",

@@ -103,6 +103,10 @@ class BayesianModel(Target):
     def log_likelihood(self, x: Float[Array, " dim"], datum: Any) -> Scalar:
         """log p(datum | x) of one datum: `data` with its leading axis taken away."""
 
+    def log_likelihoods(self, x: Float[Array, " dim"], data: PyTree) -> Float[Array, " n"]:
+        """log p(datum | x) of each of many data; a model that has one product of matrices for all overrides this."""
+        return jax.vmap(self.log_likelihood, in_axes=(None, 0))(x, data)
+
     def predict(self, x: Float[Array, " dim"], inputs: Any) -> Any:
         """What the model says of new inputs at one point x; a model that predicts overrides this."""
         raise TypeError(f"{type(self).__name__} has no predict method.")
@@ -112,8 +116,7 @@ class BayesianModel(Target):
         if batch is not None:
             data = jax.tree.map(lambda array: array[batch], data)
             scale = self.num_data / batch.shape[0]
-        terms = jax.vmap(self.log_likelihood, in_axes=(None, 0))(x, data)
-        return self.log_prior(x) + scale * jnp.sum(terms)
+        return self.log_prior(x) + scale * jnp.sum(self.log_likelihoods(x, data))
 
     @property
     def num_data(self) -> int:

@@ -1,0 +1,102 @@
+"""Where files are looked for: the data folder, then the cache; and what is said when they are nowhere."""
+
+import hashlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal
+
+from ._entry import DataFile, Entry, Form
+from .base import DatasetError
+
+#: The environment variable that names a folder of data, which is only read.
+FOLDER_VARIABLE = "SIVI_DATA_DIR"
+#: The environment variable that names the folder for downloads, instead of the user's cache.
+CACHE_VARIABLE = "SIVI_CACHE_DIR"
+
+Place = Literal["data folder", "cache", "folder"]
+
+
+@dataclass(frozen=True)
+class Location:
+    """Where the files of a dataset are.
+
+    Attributes:
+        place: `"data folder"`, the one that `SIVI_DATA_DIR` names; `"cache"`; or `"folder"`, the one given to `fetch`.
+        files: All that are read.
+    """
+
+    place: Place
+    files: tuple[Path, ...]
+
+
+def data_folder() -> Path | None:
+    """The folder that `SIVI_DATA_DIR` names."""
+    folder = os.environ.get(FOLDER_VARIABLE)
+    return Path(folder).expanduser() if folder else None
+
+
+def cache_folder() -> Path | None:
+    """The folder that `SIVI_CACHE_DIR` names, otherwise the user's cache, which pooch knows; None without pooch."""
+    folder = os.environ.get(CACHE_VARIABLE)
+    if folder:
+        return Path(folder).expanduser()
+    try:
+        import pooch
+    except ImportError:
+        return None
+    return Path(pooch.os_cache("sivi"))
+
+
+def locate(file: DataFile) -> tuple[Place, Path] | None:
+    """Where a file is, whatever its content."""
+    places: tuple[tuple[Place, Path | None], ...] = (("data folder", data_folder()), ("cache", cache_folder()))
+    for place, folder in places:
+        if folder is not None and (folder / file.path).is_file():
+            return place, folder / file.path
+    return None
+
+
+def find_form(entry: Entry) -> tuple[Form, Location] | None:
+    """The first form of a dataset whose files are all here, and where they are."""
+    for form in entry.forms:
+        found = [here for file in form.files if (here := locate(file)) is not None]
+        if len(found) == len(form.files):
+            place: Place = "cache" if any(place == "cache" for place, _ in found) else "data folder"
+            return form, Location(place, tuple(path for _, path in found))
+    return None
+
+
+def read_checked(path: Path, file: DataFile) -> bytes:
+    """The content of a file, if it is what it should be."""
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise DatasetError(f"{str(path)!r} must be a file that can be read; {error.strerror}.") from error
+    if (found := hashlib.sha256(content).hexdigest()) != file.sha256:
+        raise DatasetError(
+            f"{str(path)!r} must have the SHA-256 {file.sha256}, and has {found} ({len(content):,} bytes): "
+            "it is damaged or another version, so replace or remove it."
+        )
+    return content
+
+
+def missing(name: str, file: DataFile, why: str, damaged: bool = False, remedy: str | None = None) -> DatasetError:
+    """One sentence on a file that is nowhere: where it was looked for, and how to get it.
+
+    Args:
+        name: The dataset's.
+        file: The file.
+        why: Why it was not downloaded; its subject is the file.
+        damaged: Whether the cache has it, but with other content.
+        remedy: What to do, if it is not the usual.
+    """
+    folder, cache = data_folder(), cache_folder()
+    looked = f"not in the folder that {FOLDER_VARIABLE} names ({'not set' if folder is None else repr(str(folder))})"
+    if cache is not None:
+        looked += f", {'damaged' if damaged else 'not'} in the cache ({str(cache)!r})"
+    remedy = remedy or (
+        f"`sivi data fetch {name}` fetches it where there is a network, with --out into a folder that "
+        f"{FOLDER_VARIABLE} can name"
+    )
+    return DatasetError(f"{name} is not here: {file.path} is {looked} and {why}; {remedy}.")

@@ -1,0 +1,65 @@
+"""Held-out data of a model, checked and brought into the structure and types of its own."""
+
+from typing import NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Array, PyTree
+
+from .._types import ArrayLike, default_float, describe
+from ..targets import BayesianModel
+from ._draws import check_draws, check_same_dim
+
+
+class HeldOut(NamedTuple):
+    """Draws of a model's unknowns, and data in the structure of `model.data`, both where the caller has them."""
+
+    draws: np.ndarray
+    data: PyTree
+    num_data: int
+
+
+def check_held_out(model: BayesianModel, draws: ArrayLike, data: PyTree) -> HeldOut:
+    """Draws and data that belong to the model, or an error that names the argument, the rule and the value."""
+    if not isinstance(model, BayesianModel):
+        raise TypeError(f"model must be a sivi.targets.BayesianModel; got {describe(model)}.")
+    points = check_draws("draws", draws, minimum=1, dtype=default_float())
+    check_same_dim(draws=points.shape[1], model=model.dim)
+    treedef = jax.tree.structure(model.data)
+    try:
+        leaves = treedef.flatten_up_to(data)
+        arrays = [_like(own, leaf) for own, leaf in zip(treedef.flatten_up_to(model.data), leaves, strict=True)]
+    except (TypeError, ValueError) as error:
+        raise ValueError(f"data must have the structure of model.data, {treedef}; got {describe(data)}.") from error
+    own_rows = [leaf.shape[1:] for leaf in jax.tree.leaves(model.data)]
+    lengths = {array.shape[:1] for array in arrays}
+    if [array.shape[1:] for array in arrays] != own_rows or len(lengths) != 1 or () in lengths or (0,) in lengths:
+        raise ValueError(
+            f"data must have rows of shapes {own_rows}, as model.data has, and one leading length of at least 1; "
+            f"got arrays of shapes {[array.shape for array in arrays]}."
+        )
+    for own, array in zip(jax.tree.leaves(model.data), arrays, strict=True):
+        _check_whole(own, array)
+    return HeldOut(points, jax.tree.unflatten(treedef, arrays), len(arrays[0]))
+
+
+def _like(own: Array, leaf: ArrayLike) -> Array | np.ndarray:
+    """`leaf` as an array; one that is of numbers already is not copied, and lists become of the model's type."""
+    if isinstance(leaf, (jax.Array, np.ndarray)) and leaf.dtype.kind in "biuf":
+        return leaf
+    array = np.asarray(leaf)
+    return array if array.dtype.kind in "biuf" else np.asarray(leaf, own.dtype)
+
+
+def _check_whole(own: Array, array: Array | np.ndarray) -> None:
+    """Refuse what would change where the model has integers: 0.5, NaN, a number that is too large."""
+    if own.dtype.kind not in "biu" or array.dtype == own.dtype:
+        return
+    values = np.asarray(array)
+    with np.errstate(invalid="ignore"):
+        other = values[values.astype(own.dtype) != values]
+    if other.size:
+        raise ValueError(
+            f"data must fit the type {own.dtype} where model.data has it; "
+            f"got {other[0]:g}, and {other.size} such values in all."
+        )

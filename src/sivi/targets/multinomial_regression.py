@@ -1,0 +1,115 @@
+"""Bayesian multinomial logistic regression."""
+
+import math
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, Int
+
+from .._errors import check_count, check_labels, check_positive
+from .._types import ArrayLike, Scalar, default_float, describe
+from .base import BayesianModel
+
+
+class MultinomialRegression(BayesianModel):
+    """P(y_n = k) = exp(β_kᵀ x_n) / Σ_j exp(β_jᵀ x_n), with β_k ~ N(0, s² I) for every class k.
+
+        log p(y_n | x_n, β) = β_{y_n}ᵀx_n − log Σ_j exp(β_jᵀx_n)
+        ∇_{β_k} log p       = Σ_n (1[y_n = k] − P(y_n = k)) x_n − β_k / s².
+
+    Every class has its own weights and none is a reference, so the likelihood does not change when one vector is added
+    to all of them; the prior decides there. The log posterior is concave.
+
+    The unknowns are the vector (β_0, β_1, …), the weights of the classes one after the other; `coefficients` makes it a
+    matrix. In this order, logits and score of many points are one product of matrices each, and nothing is transposed.
+
+    Args:
+        inputs: (num_data, features); add a column of ones for an intercept.
+        labels: (num_data,), whole numbers from 0 to num_classes − 1.
+        num_classes: By default the largest label plus one.
+        prior_scale: s, the prior standard deviation of a coefficient.
+
+    Example:
+        >>> model = MultinomialRegression([[1.0, -1.0], [1.0, 2.0], [1.0, 0.0]], [0, 1, 3])
+        >>> model.num_classes, model.dim, model.predict(jnp.zeros(8), jnp.ones((1, 2))).tolist()
+        (4, 8, [[0.25, 0.25, 0.25, 0.25]])
+        >>> model.coefficients(jnp.arange(8.0)).tolist()
+        [[0.0, 1.0], [2.0, 3.0], [4.0, 5.0], [6.0, 7.0]]
+    """
+
+    data: tuple[Float[Array, "num_data features"], Int[Array, " num_data"]]
+    num_classes: int = eqx.field(static=True)
+    prior_scale: float = eqx.field(static=True)
+
+    def __init__(
+        self, inputs: ArrayLike, labels: ArrayLike, *, num_classes: int | None = None, prior_scale: float = 1.0
+    ):
+        x, y = _numbers("inputs", inputs), np.asarray(_numbers("labels", labels))
+        if x.ndim != 2 or x.shape[1] < 1 or y.shape != x.shape[:1]:
+            raise ValueError(
+                "inputs must have shape (num_data, features) and labels (num_data,); "
+                f"got {describe(x)} and {describe(y)}."
+            )
+        if len(x) == 0:
+            raise ValueError(f"inputs must have at least one row; got {describe(x)}.")
+        self.num_classes = _count_classes(y, num_classes)
+        self.prior_scale = check_positive("prior_scale", prior_scale)
+        # An array of the caller's may change later; one of JAX cannot, and is not copied.
+        stored = x if isinstance(x, jax.Array) else jnp.array(x, default_float())
+        self.data = (stored.astype(default_float()), jnp.array(y, jnp.int32))
+        finite = jnp.isfinite(self.data[0]).all(1)
+        if not finite.all():
+            raise ValueError(f"inputs must be finite; {int((~finite).sum())} rows are not.")
+
+    @property
+    def dim(self) -> int:
+        return self.num_classes * int(self.data[0].shape[-1])
+
+    def coefficients(self, x: Float[Array, "*draws dim"]) -> Float[Array, "*draws num_classes features"]:
+        """The weights β of a point or of draws as matrices, one row per class."""
+        return x.reshape(*x.shape[:-1], self.num_classes, -1)
+
+    def log_prior(self, x: Float[Array, " dim"]) -> Scalar:
+        constant = self.dim * (math.log(self.prior_scale) + 0.5 * math.log(2 * math.pi))
+        return -0.5 * jnp.sum((x / self.prior_scale) ** 2) - constant
+
+    def log_likelihood(
+        self, x: Float[Array, " dim"], datum: tuple[Float[Array, " features"], Int[Array, ""]]
+    ) -> Scalar:
+        features, label = datum
+        return self.log_likelihoods(x, (features[None], label[None]))[0]
+
+    def log_likelihoods(
+        self, x: Float[Array, " dim"], data: tuple[Float[Array, "n features"], Int[Array, " n"]]
+    ) -> Float[Array, " n"]:
+        """All at once, with a comparison in place of an index: its derivative is no scatter."""
+        inputs, labels = data
+        log_p = jax.nn.log_softmax(self.coefficients(x) @ inputs.T, axis=0)
+        chosen = jnp.arange(self.num_classes)[:, None] == labels
+        is_class = (labels >= 0) & (labels < self.num_classes)
+        return jnp.where(is_class, jnp.sum(jnp.where(chosen, log_p, 0.0), axis=0), -jnp.inf)
+
+    def predict(self, x: Float[Array, " dim"], inputs: Float[Array, "n features"]) -> Float[Array, "n num_classes"]:
+        """The probabilities of the classes at new inputs, one row per input."""
+        return jax.nn.softmax(self.coefficients(x) @ inputs.T, axis=0).T
+
+
+def _numbers(name: str, values: ArrayLike) -> Array | np.ndarray:
+    """`values` as an array in the type that it has, without a copy of what is one already."""
+    array = values if isinstance(values, jax.Array) else np.asarray(values)
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"{name} must be an array of numbers; got {describe(array)}.")
+    return array
+
+
+def _count_classes(labels: np.ndarray, num_classes: int | None) -> int:
+    """The number of classes, or an error if a label is none of them."""
+    if num_classes is not None:
+        num_classes = check_count("num_classes", num_classes, 2)
+    check_labels("labels", labels, num_classes)
+    largest = int(labels.max())
+    if num_classes is None and largest == 0:
+        raise ValueError("num_classes must be given where labels has one class only; all labels are 0.")
+    return num_classes or largest + 1

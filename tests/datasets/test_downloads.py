@@ -1,0 +1,172 @@
+"""Downloads, from a server on this machine."""
+
+import io
+import os
+import zipfile
+
+import numpy as np
+import pytest
+
+from local_data import TINY, TINY_PATH, serving, tiny
+from sivi import _files, datasets
+from sivi.datasets import _catalogue
+from sivi.datasets._entry import Address
+
+
+def zipped(**files):
+    stream = io.BytesIO()
+    with zipfile.ZipFile(stream, "w", zipfile.ZIP_DEFLATED) as archive:
+        for name, content in files.items():
+            archive.writestr(name.replace("__", "/"), content)
+    return stream.getvalue()
+
+
+CONTENTS = {
+    "whole": TINY,
+    "other": TINY + b"1 2 3\n",
+    "zip": zipped(folder__numbers=TINY, readme=b"read"),
+    "empty-zip": zipped(readme=b"read"),
+    "two-zip": zipped(a__numbers=TINY, b__numbers=TINY),
+}
+
+
+@pytest.fixture(scope="module")
+def server():
+    with serving(CONTENTS) as (url, asked):
+        yield url, asked
+
+
+@pytest.fixture
+def cache(monkeypatch, tmp_path):
+    monkeypatch.delenv("SIVI_DATA_DIR", raising=False)
+    monkeypatch.setenv("SIVI_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
+@pytest.fixture
+def at(server, monkeypatch):
+    """Puts the tiny dataset's file at addresses of the server."""
+    server[1].clear()
+
+    def put(*paths):
+        addresses = [Address(f"{server[0]}/{path}", "numbers" if "zip" in path else None) for path in paths]
+        monkeypatch.setattr(_catalogue, "ENTRIES", {"tiny": tiny(*addresses)})
+        return server[1]
+
+    return put
+
+
+@pytest.mark.parametrize("path", ["whole", "zip"])
+def test_load_downloads_once(at, cache, path, capfd):
+    asked = at(path)
+    for _ in range(2):
+        np.testing.assert_array_equal(datasets.load("tiny").outputs, [3.0, 6.0, 9.0, 12.0])
+    assert asked == [path]
+    assert (cache / TINY_PATH).read_bytes() == TINY
+    assert os.listdir(cache / "tiny") == ["tiny.data"]
+    assert capfd.readouterr() == ("", "")  # no terminal, no bar
+
+
+def test_without_leave_nothing_is_asked(at, cache):
+    asked = at("whole")
+    with pytest.raises(datasets.DatasetError, match="was not to be downloaded"):
+        datasets.load("tiny", download=False)
+    assert asked == []
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("none", r"/none answered 404 Not Found\)"),
+        ("other", r"/other gave 33 bytes with the SHA-256 \w{64} instead of \w{64}\)"),
+        ("whole?cut", r"/whole\?cut (broke off|could not be reached|gave 13 bytes with the SHA-256 .*)\)"),
+        ("zip?cut", r"/zip\?cut (broke off|could not be reached|must be a ZIP archive with numbers, and is not: .*)\)"),
+        ("empty-zip", r"/empty-zip must have one file numbers, and has 0\)"),
+        ("two-zip", r"/two-zip must have one file numbers, and has 2\)"),
+    ],
+)
+def test_what_is_not_the_file_leaves_nothing(at, cache, path, reason):
+    at(path)
+    with pytest.raises(
+        datasets.DatasetError, match=rf"^tiny is not here: .* could not be downloaded \(http:.*{reason}; "
+    ):
+        datasets.load("tiny")
+    assert not cache.exists()
+
+
+def test_no_network(at, cache, monkeypatch):
+    """Addresses beyond this machine lead to a proxy that is not there."""
+    address = Address("https://archive.ics.uci.edu/tiny.data")
+    monkeypatch.setattr(_catalogue, "ENTRIES", {"tiny": tiny(address)})
+    with pytest.raises(datasets.DatasetError, match=r"\(https://archive.ics.uci.edu/tiny.data could not be reached\)"):
+        datasets.load("tiny")
+
+
+def test_the_next_address_is_tried(at, cache):
+    asked = at("none", "other", "zip", "whole")
+    datasets.load("tiny")
+    assert asked == ["none", "other", "zip"]
+
+
+def test_a_damaged_file_of_the_cache_is_replaced(at, cache):
+    asked = at("whole")
+    datasets.load("tiny")
+    (cache / TINY_PATH).write_bytes(TINY[:-1])
+    assert datasets.fetch("tiny") == datasets.Location("cache", (cache / TINY_PATH,))
+    assert (cache / TINY_PATH).read_bytes() == TINY
+    assert len(asked) == 2
+
+
+def test_into_a_folder(at, cache, monkeypatch, tmp_path):
+    asked = at("whole")
+    folder = tmp_path / "new" / "folder"
+    for _ in range(2):
+        assert datasets.fetch("tiny", folder) == datasets.Location("folder", (folder / TINY_PATH,))
+    assert len(asked) == 1
+    (folder / TINY_PATH).write_bytes(b"")
+    datasets.fetch("tiny", folder)
+    assert len(asked) == 2
+    assert not cache.exists()
+    monkeypatch.setenv("SIVI_DATA_DIR", str(folder))
+    assert datasets.find("tiny").place == "data folder"
+    datasets.load("tiny", download=False)
+
+
+def test_into_a_folder_that_fails(at, tmp_path):
+    at("none")
+    rule = r"^tiny was not fetched: tiny/tiny.data could not be downloaded \(http.*404 Not Found\)\.$"
+    with pytest.raises(datasets.DatasetError, match=rule):
+        datasets.fetch("tiny", tmp_path / "folder")
+    assert not (tmp_path / "folder").exists()
+
+
+def test_a_folder_that_cannot_be_written(at, cache):
+    at("whole")
+    cache.write_text("a file")
+    with pytest.raises(datasets.DatasetError, match=r"^'.*/cache/tiny' must be a folder that can be written to; "):
+        datasets.load("tiny")
+
+
+@pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
+def test_a_write_that_fails_leaves_no_part(at, cache, monkeypatch, error):
+    at("whole")
+
+    def fails(descriptor):
+        raise error
+
+    monkeypatch.setattr(_files.os, "fsync", fails)
+    with pytest.raises((datasets.DatasetError, KeyboardInterrupt)):
+        datasets.load("tiny")
+    assert os.listdir(cache / "tiny") == []
+
+
+def test_bar_on_a_terminal_only_and_on_standard_error(at, cache, capfd, monkeypatch):
+    at("whole")
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
+    datasets.fetch("tiny")
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert "tiny.data" in err
+    (cache / TINY_PATH).unlink()
+    datasets.fetch("tiny", progress=False)
+    assert capfd.readouterr() == ("", "")
