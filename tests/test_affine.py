@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from sivi import _store
-from sivi._affine import AffineMap, DenseMap, DiagonalMap, IdentityMap, LowRankMap, as_affine_map
+from sivi._affine import AffineMap, DenseMap, DiagonalMap, IdentityMap, LowRankMap, RotatedMap, as_affine_map
+from sivi._rotation import AxisRotation, AxisView
 
 DIM, RANK = 7, 3
 
@@ -24,13 +25,21 @@ def maps():
         "low rank": LowRankMap(mean, scale, orthonormal(), stretch),
         "low rank, first axes": LowRankMap(mean, scale, jnp.eye(DIM)[:, :RANK], stretch),
         "low rank, last axes": LowRankMap(mean, scale, jnp.eye(DIM)[:, -RANK:], stretch),
+        "rotated": RotatedMap(mean, scale, rotation(), LowRankMap(0.0 * mean, 2.0 * scale, orthonormal(), stretch)),
+        "rotated, diagonal": RotatedMap(mean, scale, rotation(), DiagonalMap(0.0 * mean, 2.0 * scale)),
     }
 
 
+def rotation():
+    views = AxisView(0, (3, 2), 1), AxisView(6, (1,), 0)
+    return AxisRotation(views, ((orthonormal(6, 3, 3), orthonormal(7, 2, 2)), (None, None)))
+
+
 NAMES = ("identity", "diagonal", "dense", "low rank", "low rank, first axes", "low rank, last axes")
+ALL = (*NAMES, "rotated", "rotated, diagonal")
 
 
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", ALL)
 def test_every_member_agrees_with_the_dense_matrix(x64, name):
     affine = maps()[name]
     u, x, score = (jnp.asarray(np.random.default_rng(seed).normal(size=DIM)) for seed in (2, 3, 4))

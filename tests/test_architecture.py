@@ -18,6 +18,7 @@ LAYERS = [
     ["_types"],
     ["_errors"],
     ["constraints"],
+    ["_ahead", "_rotation"],
     ["_affine", "_files", "_layout", "_networks", "_precision", "_progress", "schedules", "batching"],
     ["optimizers", "stopping", "_store"],
     ["targets"],
@@ -51,10 +52,10 @@ PUBLIC = {
     "sivi.interop": """to_arviz""",
     "sivi.datasets": """Dataset DatasetError Description Location PosteriorReference Scale Split describe fetch find
         load load_reference names waveform_generator with_intercept""",
-    "sivi.warmup": "AffineMap DenseMap DiagonalMap IdentityMap LowRankMap gaussian_warmup",
-    "sivi.targets": """Banana BayesianModel Bridge ExactTarget GaussianMixture IsotropicGaussian Layout LinearRegression
-        LogDensity LogisticRegression Multimodal MultinomialRegression ScoreFunction Target Tempered Whitened XShaped
-        as_target""",
+    "sivi.warmup": "AffineMap DenseMap DiagonalMap IdentityMap LowRankMap RotatedMap gaussian_warmup",
+    "sivi.targets": """Anchored Banana BayesianModel Bridge ExactTarget GaussianMixture IsotropicGaussian Layout
+        LinearRegression LogDensity LogisticRegression Multimodal MultinomialRegression ScoreFunction Target Tempered
+        Whitened XShaped as_target""",
     "sivi.families": """Conditional ConditionalDistribution DiagonalGaussian Family ImplicitMixing Joint Mixing
         NormalMixing SemiImplicit StudentT""",
     "sivi.objectives": """Annealed Bridged CriticObjective CriticSpec CriticState DenoisingCritic FamilyCritic

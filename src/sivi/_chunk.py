@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Int, PyTree
+from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from ._affine import AffineMap, IdentityMap
 from ._types import RepeatKeys
@@ -15,7 +15,7 @@ from .batching import Batches
 from .families import Family
 from .objectives import Objective
 from .stopping import Plateau, StopState, watch
-from .targets import Target, Whitened
+from .targets import Anchored, Target, Whitened
 
 #: A fit stops as diverged when more than this share of its updates was not finite, or this many in a row.
 MAX_SKIPPED_SHARE = 0.1
@@ -33,7 +33,10 @@ class Carry(eqx.Module):
 
 
 class Problem(eqx.Module):
-    """What the updates of a fit have in common; all but objective, target and rule with a leading axis of repeats."""
+    """What the updates of a fit have in common; all but objective, target and rule with a leading axis of repeats.
+
+    The anchor is the score on all data at the centre of the affine map, which the scores of minibatches are held to.
+    """
 
     objective: Objective
     target: Target
@@ -41,6 +44,7 @@ class Problem(eqx.Module):
     batches: Batches | None
     run_key: RepeatKeys
     rule: Plateau | None
+    anchor: Float[Array, "repeats dim"] | None = None
 
 
 def across_repeats(function: Callable[..., Any], repeats: int, *arguments: PyTree) -> PyTree:
@@ -65,9 +69,17 @@ def across_repeats(function: Callable[..., Any], repeats: int, *arguments: PyTre
     return eqx.combine(out, rest[0])
 
 
-def pulled_back(target: Target, affine: AffineMap) -> Target:
+def pulled_back(target: Target, affine: AffineMap, anchor: Float[Array, " dim"] | None = None) -> Target:
     """The target in the coordinates in which it is fitted."""
+    if anchor is not None:
+        target = Anchored(target, affine.mean, anchor)
     return target if isinstance(affine, IdentityMap) else Whitened(target, affine)
+
+
+@eqx.filter_jit
+def anchors(target: Target, affine: AffineMap, repeats: int) -> Float[Array, "repeats dim"]:
+    """The score on all data at the centre of every repeat's map."""
+    return across_repeats(lambda affine: target.score(affine.mean), repeats, affine)
 
 
 def member_of(tree: PyTree, index: int) -> PyTree:
@@ -97,9 +109,16 @@ def run_chunk(
         objective = problem.objective.bind(carry.stop.timeline(num_steps))
 
         def member(
-            family: Family, state: PyTree, skipped: Array, streak: Array, affine: AffineMap, key: Array, batch: Any
+            family: Family,
+            state: PyTree,
+            skipped: Array,
+            streak: Array,
+            affine: AffineMap,
+            key: Array,
+            batch: Any,
+            anchor: Array | None,
         ) -> tuple[Any, Any, Array, Array, dict[str, Array]]:
-            target = pulled_back(problem.target, affine)
+            target = pulled_back(problem.target, affine, anchor)
             rows = None if batch is None else batch[0].batch(step, batch[1])
             old = (family, state)
             new = objective.step(jax.random.fold_in(key, step), family, state, target, rows)
@@ -122,6 +141,7 @@ def run_chunk(
             problem.affine,
             problem.run_key,
             batch,
+            problem.anchor,
         )
 
     def body(loop: tuple[Any, ...]) -> tuple[Any, ...]:

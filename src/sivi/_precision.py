@@ -3,6 +3,8 @@
 from contextlib import AbstractContextManager, nullcontext
 
 import jax
+import jax.numpy as jnp
+from jaxtyping import Array
 
 from ._types import describe
 
@@ -23,3 +25,8 @@ def matmul_precision(name: str | None) -> AbstractContextManager[object]:
             f"'tensorfloat32' or 'bfloat16'; got {name!r}."
         ) from error
     return jax.default_matmul_precision(name)
+
+
+def product(a: Array, b: Array) -> Array:
+    """a @ b in full precision, where differences cancel that some devices would round away first."""
+    return jnp.matmul(a, b, precision=jax.lax.Precision.HIGHEST)

@@ -1,6 +1,7 @@
 """Update zero of a fit: everything validated, the coordinates chosen, nothing trained yet."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 import equinox as eqx
@@ -10,7 +11,9 @@ import numpy as np
 from jaxtyping import Array, Float, Key, PRNGKeyArray
 
 from ._affine import AffineMap, IdentityMap, as_affine_map
+from ._ahead import beside, like
 from ._chunk import across_repeats, member_of, pulled_back
+from ._precision import matmul_precision
 from ._types import RepeatKeys, default_float, describe
 from .defaults import Recipe
 from .families import Family
@@ -35,8 +38,15 @@ def start(
     whiten: object,
     repeats: int,
     stop: object,
+    batching: str,
+    precision: str | None,
+    ahead: Callable[[Posterior], None],
 ) -> Posterior:
-    """The posterior at update zero; what is left out comes from the recipe."""
+    """The posterior at update zero; what is left out comes from the recipe.
+
+    While the coordinates are looked for, `ahead` may be called with a posterior of the same shapes, to compile what
+    comes after.
+    """
     if family is not None and not isinstance(family, Family):
         raise TypeError(f"family must be a sivi family; got {describe(family)}.")
     rule = _rule(stop, recipe, objective)
@@ -56,37 +66,53 @@ def start(
 
     keys = repeat_keys(key, repeats)
     family_keys, start_keys, state_keys, warmup_keys = _split_keys(keys)
-    if given is None:
-        affines = _warm_up(recipe, warmup_keys, target, batch_size, repeats)
-    else:
-        affines = stack_repeats(given, repeats)
-    if family is None:
-        families = _families(recipe, family_keys)
-        # Shapes are enough: to take the first repeat out would compile a program for every array.
-        one = eqx.filter_eval_shape(lambda: (member_of(families, 0), member_of(affines, 0)))
-        bound.check(one[0], pulled_back(target, one[1]))
-        check_values(target, _normal_points(affines, repeats))
-    else:
-        families = stack_repeats(family, repeats)
-        check_values(target, _family_points(families, affines, start_keys))
-    return Posterior(
-        families=families,
-        affines=affines,
-        layout=target.layout,
-        history={},
-        step=0,
-        num_steps=num_steps,
-        key=key,
-        objective=objective,
-        states=_initial_states(bound, state_keys, families, affines, target),
-        target=target,
-        batch_size=batch_size,
-        skipped=(0,) * repeats,
-        streak=(0,) * repeats,
-        stop_rule=rule,
-        stop_state=start_watch(rule, num_steps, repeats),
-        fingerprint=fingerprint_of(target),
-    )
+
+    def begin(affines: AffineMap, check: bool = True) -> Posterior:
+        if family is None:
+            families = _families(recipe, family_keys)
+            # Shapes are enough: to take the first repeat out would compile a program for every array.
+            one = eqx.filter_eval_shape(lambda: (member_of(families, 0), member_of(affines, 0)))
+            bound.check(one[0], pulled_back(target, one[1]))
+            points = _normal_points(affines, repeats)
+        else:
+            families = stack_repeats(family, repeats)
+            points = _family_points(families, affines, start_keys)
+        values = _values_at(target, points)
+        if check:
+            check_values(points, values)
+        return Posterior(
+            families=families,
+            affines=affines,
+            layout=target.layout,
+            history={},
+            step=0,
+            num_steps=num_steps,
+            key=key,
+            objective=objective,
+            states=_initial_states(bound, state_keys, families, affines, target),
+            target=target,
+            batch_size=batch_size,
+            batching=batching,
+            precision=precision,
+            skipped=(0,) * repeats,
+            streak=(0,) * repeats,
+            stop_rule=rule,
+            stop_state=start_watch(rule, num_steps, repeats),
+            fingerprint=fingerprint_of(target),
+        )
+
+    with matmul_precision(precision):
+        if given is not None:
+            return begin(stack_repeats(given, repeats))
+
+        def compile_ahead() -> None:
+            with matmul_precision(precision):
+                ahead(begin(like(_warm_up, recipe, warmup_keys, target, batch_size, repeats), check=False))
+
+        with beside(compile_ahead):
+            warm_up = _compiled_warm_up_on_gpu if jax.default_backend() == "gpu" else _compiled_warm_up
+            affines = jax.block_until_ready(warm_up(recipe, warmup_keys, target, batch_size, repeats))
+        return begin(affines)
 
 
 _initial_states = eqx.filter_jit(initial_states)
@@ -102,9 +128,13 @@ def _families(recipe: Recipe, keys: RepeatKeys) -> Family:
     return across_repeats(recipe.family, len(keys), keys)
 
 
-@eqx.filter_jit
 def _warm_up(recipe: Recipe, keys: RepeatKeys, target: Target, batch_size: int | None, repeats: int) -> AffineMap:
     return across_repeats(lambda key: recipe.warm_up(key, target, batch_size), repeats, keys)
+
+
+_compiled_warm_up = eqx.filter_jit(_warm_up)
+# A program that runs for a second is not worth the time that XLA takes to choose its kernels by trial.
+_compiled_warm_up_on_gpu = eqx.filter_jit(_warm_up, compiler_options={"xla_gpu_autotune_level": "0"})
 
 
 def _rule(stop: object, recipe: Recipe, objective: Objective | None) -> Plateau | None:
@@ -149,9 +179,9 @@ def check_split(target: Target, batch_size: int | None) -> None:
         raise ValueError("batch_size must be at least 2, since some objectives split a batch; got 1.")
 
 
-def check_values(target: Target, starts: Float[Array, "points dim"]) -> None:
+def check_values(starts: Float[Array, "points dim"], found: dict[str, Array]) -> None:
     """Look at the target where the fit starts: its log density and score must be finite at most of the points."""
-    points, found = np.asarray(starts), _values_at(target, starts)
+    points = np.asarray(starts)
     for name, values in ((name, np.asarray(values)) for name, values in found.items()):
         finite = np.isfinite(values).reshape(len(points), -1).all(1)
         if finite.sum() < len(points) / 2:

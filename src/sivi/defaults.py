@@ -166,7 +166,7 @@ def recipe(dim: int, num_data: int | None = None) -> Recipe:
         num_steps=12_000 if few else 5_000 if some else 8_000,
         batch_size=2_000 if minibatches else None,
         warmup_starts=16 if dim <= 50 else 8 if some else 4,
-        warmup_steps=300,
+        warmup_steps=300 if some else 600,
         warmup_rank=None if some else 64,
         latent_dim=max(dim, 3) if some else 64,
         hidden=(64, 64),

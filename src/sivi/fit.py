@@ -13,7 +13,8 @@ import numpy as np
 from jaxtyping import Array, Key, PyTree
 
 from . import _start, defaults
-from ._chunk import Carry, Problem, diverged, member_of, pulled_back, run_chunk
+from ._affine import IdentityMap
+from ._chunk import Carry, Problem, anchors, diverged, member_of, pulled_back, run_chunk
 from ._errors import CheckpointError, FitDiverged, check_count
 from ._precision import matmul_precision
 from ._progress import ProgressBar
@@ -138,11 +139,21 @@ def fit(
     whole = as_target(target, dim, like)
     if resume is None:
         recipe = defaults.recipe(whole.dim, whole.num_data)
-        with matmul_precision(precision):
-            start = _start.start(
-                whole, as_key(key), recipe, family, objective, num_steps, batch_size, whiten, repeats, stop
-            )
-        start = replace(start, batching=batching or "shuffle", precision=precision)
+        start = _start.start(
+            whole,
+            as_key(key),
+            recipe,
+            family,
+            objective,
+            num_steps,
+            batch_size,
+            whiten,
+            repeats,
+            stop,
+            batching or "shuffle",
+            precision,
+            ahead=lambda likeness: _run_nothing(likeness, whole, chunk_size),
+        )
     else:
         start = _resumed(whole, resume, family, objective, num_steps, batch_size, repeats, whiten, stop)
         _check_same("batching", batching, start.batching)
@@ -203,14 +214,9 @@ def _run(
     checkpoint: Path | None,
 ) -> Posterior:
     assert start.objective is not None  # seen to before
-    assert start.stop_state is not None
     repeats, objective = start.repeats, start.objective.bind(start.num_steps)
-    batches_keys, run_keys = _run_keys(repeat_keys(start.key, repeats))
-    batches = None
-    if start.batch_size is not None:
-        batches = BATCHING[start.batching](batches_keys, target.num_data, start.batch_size)
-    problem = Problem(start.objective, target, start.affines, batches, run_keys, start.stop_rule)
-    carry = Carry(start.families, start.states, jnp.int32(start.skipped), jnp.int32(start.streak), start.stop_state)
+    with matmul_precision(start.precision):
+        problem, carry = _problem(start, target), _carry(start)
     pieces = {name: [values] for name, values in start.history.items()}
     step, stopped = start.step, False
 
@@ -263,6 +269,31 @@ def _run(
         if checkpoint is not None:
             _write_checkpoint(checkpoint, posterior)
     return posterior()
+
+
+def _problem(start: Posterior, target: Target) -> Problem:
+    """What all updates of a fit have in common."""
+    assert start.objective is not None
+    batches_keys, run_keys = _run_keys(repeat_keys(start.key, start.repeats))
+    batches, anchor = None, None
+    if start.batch_size is not None:
+        batches = BATCHING[start.batching](batches_keys, target.num_data, start.batch_size)
+        if not isinstance(start.affines, IdentityMap):
+            anchor = anchors(target, start.affines, start.repeats)
+    return Problem(start.objective, target, start.affines, batches, run_keys, start.stop_rule, anchor)
+
+
+def _carry(start: Posterior) -> Carry:
+    """What the first update is handed."""
+    assert start.stop_state is not None
+    return Carry(start.families, start.states, jnp.int32(start.skipped), jnp.int32(start.streak), start.stop_state)
+
+
+def _run_nothing(start: Posterior, target: Target, chunk_size: int) -> None:
+    """No update at all, which compiles the program of all updates."""
+    steps = (jnp.int32(0), jnp.int32(0), jnp.int32(start.num_steps))
+    with matmul_precision(start.precision):
+        run_chunk(_carry(start), *steps, _problem(start, target), chunk_size)
 
 
 @eqx.filter_jit

@@ -36,6 +36,7 @@ TARGETS = {
         targets.Banana(), DenseMap(jnp.array([0.5, -1.0]), jnp.array([[1.0, 0.0], [0.7, 2.0]]))
     ),
     "Tempered": lambda: targets.Tempered(targets.Banana(), jnp.asarray(0.4, float), targets.Multimodal()),
+    "Anchored": lambda: targets.Anchored.at(linear_gaussian_model(), jnp.full(3, 0.3, float)),
     "Bridge": lambda: targets.Bridge(targets.Banana(), targets.Multimodal(), jnp.asarray(-0.7, float)),
 }
 

@@ -57,7 +57,8 @@ def made(means, layout=None) -> Posterior:
     affines = jax.tree.map(lambda *leaves: jnp.stack(leaves), *maps)
     layout = Layout.vector(family.dim) if layout is None else layout
     nothing = (0,) * len(means)
-    return Posterior(families, affines, layout, {}, 0, 1, jax.random.key(0), None, None, None, None, nothing, nothing)
+    unfitted = {"history": {}, "step": 0, "num_steps": 1, "objective": None, "states": None, "target": None}
+    return Posterior(families, affines, layout, key=jax.random.key(0), skipped=nothing, streak=nothing, **unfitted)
 
 
 class TestTree:

@@ -11,6 +11,7 @@ from oracles import gaussian_target
 from sivi.targets import GaussianMixture, ScoreFunction, Target
 from sivi.warmup import DiagonalMap, LowRankMap, gaussian_warmup
 from sivi.warmup.directions import curvature_times, extreme_directions
+from sivi.warmup.draws import Rows
 
 
 class FactorGaussian(Target):
@@ -25,10 +26,32 @@ class FactorGaussian(Target):
     def dim(self):
         return self.mean.shape[0]
 
+    @property
+    def shapes(self):
+        """Numbers, with no axis to turn."""
+        return ((),) * self.dim
+
     def log_prob(self, x, batch=None):
         offset = x - self.mean
         projected = self.factors.T @ offset
         return -0.5 * (jnp.sum(self.diagonal * offset**2) + projected @ self.core @ projected)
+
+
+class Numbers(Target):
+    """A target whose unknowns are so many numbers, with no axis to turn."""
+
+    inner: Target
+
+    @property
+    def dim(self):
+        return self.inner.dim
+
+    @property
+    def shapes(self):
+        return ((),) * self.dim
+
+    def log_prob(self, x, batch=None):
+        return self.inner.log_prob(x, batch)
 
 
 def wide_target(dim, rank, distance=3.0):
@@ -85,7 +108,7 @@ def test_products_with_the_curvature_are_exact_for_a_gaussian(x64):
     scale = jnp.array([0.5, 2.0, 1.0])
     draws = jax.random.normal(jax.random.key(0), (4, 3))
     vectors = jnp.asarray(np.random.default_rng(0).normal(size=(3, 2)))
-    images = curvature_times(target, draws, scale, vectors, jnp.array([0.3, 2.0]), None)
+    images = curvature_times(target, draws, scale, vectors, jnp.array([0.3, 2.0]), Rows(None, 1), jnp.int32(0))
     np.testing.assert_allclose(images, (scale[:, None] * precision * scale) @ vectors, rtol=1e-10)
 
 
@@ -99,7 +122,7 @@ def test_extreme_directions_are_eigenvectors_at_both_ends(x64):
     precision = (frame * eigenvalues) @ frame.T / np.outer(scale, scale)
     target = GaussianMixture([rng.normal(size=dim)], [np.linalg.inv(precision)])
     start = LowRankMap(jnp.zeros(dim), scale, jnp.eye(dim)[:, :2], jnp.ones(2))
-    directions, stretch = extreme_directions(jax.random.key(0), target, start, scale, None)
+    directions, stretch = extreme_directions(jax.random.key(0), target, start, scale, Rows(None, 1), jnp.int32(0))
     order = np.argsort(stretch)
     np.testing.assert_allclose(np.sort(stretch), [0.1, 4.0], rtol=5e-3)
     np.testing.assert_allclose(np.abs(np.sum(directions[:, order] * frame[:, :2], axis=0)), 1.0, atol=1e-2)
@@ -109,7 +132,7 @@ def test_extreme_directions_are_eigenvectors_at_both_ends(x64):
 def test_rank_zero_is_the_mean_field_optimum():
     """1/√P_ii and not the marginal sds: what a diagonal Gaussian makes of KL(q‖p)."""
     target = gaussian_target()
-    affine = warm(jax.random.key(0), target, 0)
+    affine = warm(jax.random.key(0), Numbers(target), 0)
     assert isinstance(affine, DiagonalMap)
     precision = np.asarray(target.whitener[0].T @ target.whitener[0])
     np.testing.assert_allclose(affine.mean, target.means[0], atol=1e-3)

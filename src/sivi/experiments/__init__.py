@@ -6,6 +6,9 @@ them. A new one is a new file and a line in `EXPERIMENTS`.
 
 from .base import MODES, Experiment, Job, JobResult, Results
 from .combined import DamagedResults, command, load, save, stem
+from .mlr_convergence import MLRConvergence
+from .mlr_curves import MLRCurves
+from .mlr_seconds import MLRSeconds
 from .report import page
 from .runner import Outcome, run
 from .toy_bias import ToyBias
@@ -27,6 +30,9 @@ EXPERIMENTS: dict[str, Experiment] = {
         ToyBias(),
         WaveformMarginals(),
         WaveformCov(),
+        MLRCurves(),
+        MLRConvergence(),
+        MLRSeconds(),
     )
 }
 

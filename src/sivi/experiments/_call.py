@@ -1,6 +1,6 @@
 """One call of `sivi.fit`: its arguments, and the same as text, so that a change of any number is seen."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -29,10 +29,12 @@ class Call:
     Attributes:
         objective: The objective; None for the default call.
         family: Settings of the family; None for the library's own.
+        batches: Size of a minibatch and how they follow each other; None for what the library does by itself.
     """
 
     objective: Objective | None = None
     family: Mapping[str, Any] | None = None
+    batches: tuple[int, str] | None = None
 
     def arguments(self, dim: int, seed: int) -> dict[str, Any]:
         """Arguments of `sivi.fit` besides the target and `num_steps`."""
@@ -41,6 +43,8 @@ class Call:
         arguments: dict[str, Any] = {"objective": self.objective, "key": seed, "whiten": None, "stop": None}
         if self.family is not None:
             arguments["family"] = build_family(1000 + seed, dim, self.family)
+        if self.batches is not None:
+            arguments |= {"batch_size": self.batches[0], "batching": self.batches[1]}
         return arguments
 
     def described(self, dim: int, num_data: int | None = None) -> dict[str, Any]:
@@ -53,4 +57,22 @@ class Call:
             family = describe(eqx.filter_eval_shape(recipe.family, jax.random.key(0)))
         if self.objective is None:
             return {"family": family, "objective": describe(recipe.objective()), "recipe": asdict(recipe)}
-        return {"family": family, "objective": describe(self.objective)}
+        batches = {} if self.batches is None else {"batches": self.batches}
+        return {"family": family, "objective": describe(self.objective), **batches}
+
+
+@dataclass(frozen=True)
+class FittedMethod:
+    """A line or a panel of a figure.
+
+    Attributes:
+        label: Its heading.
+        colour: As in the paper's figure.
+        call: How it is fitted.
+        num_updates: Of a full fit, at most.
+    """
+
+    label: str
+    colour: str
+    call: Callable[[], Call]
+    num_updates: int

@@ -36,7 +36,7 @@ def fit_stages(target: Target, stops: Sequence[int], scratch: Path, **settings: 
     posteriors: list[Posterior] = []
     for stop in stops:
         file = scratch / f"{stop}.sivi"
-        start = _stored(file, target) or next(reversed(posteriors), None)
+        start = stored_fit(file, target) or next(reversed(posteriors), None)
         if start is None or not _reached(start, stop):
             arguments = settings if start is None else {"resume": start}
             start = fit(
@@ -57,7 +57,8 @@ def _reached(posterior: Posterior, stop: int) -> bool:
     return posterior.step >= stop or posterior.finished
 
 
-def _stored(file: Path, target: Target) -> Posterior | None:
+def stored_fit(file: Path, target: Target) -> Posterior | None:
+    """The fit in a checkpoint; None if there is none, or one that cannot be gone on from."""
     if not file.exists():
         return None
     try:

@@ -7,8 +7,6 @@ ends at 0.45. The paper says that SIVI was trained as by Yin and Zhou: that is 5
 settings of its authors, but one rate for network and σ.
 """
 
-from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +20,7 @@ from ..optimizers import Adam, RMSProp
 from ..posterior import Posterior
 from ..schedules import StepDecay
 from ..targets import LogisticRegression
-from ._call import Call
+from ._call import Call, FittedMethod
 from ._fits import fit_stages
 from ._paper_settings import FAMILY as TOY_FAMILY
 from .base import Job
@@ -73,28 +71,11 @@ def uivi() -> Call:
     return Call(objective, {**FAMILY, "sigma_init": 0.5})
 
 
-@dataclass(frozen=True)
-class WaveformMethod:
-    """A panel of the figures.
-
-    Attributes:
-        label: Its heading.
-        colour: As in the paper's figure.
-        call: How it is fitted.
-        num_updates: Of a full fit, at most.
-    """
-
-    label: str
-    colour: str
-    call: Callable[[], Call]
-    num_updates: int = NUM_UPDATES
-
-
 METHODS = {
-    "sivi-sm": WaveformMethod("SIVI-SM", "#e07b28", sivi_sm),
-    "sivi": WaveformMethod("SIVI", "#2f6fb3", sivi),
-    "uivi": WaveformMethod("UIVI", "#3a923a", uivi),
-    "default": WaveformMethod("default call", "#a03c78", Call, defaults.recipe(DIM, NUM_DATA).num_steps),
+    "sivi-sm": FittedMethod("SIVI-SM", "#e07b28", sivi_sm, NUM_UPDATES),
+    "sivi": FittedMethod("SIVI", "#2f6fb3", sivi, NUM_UPDATES),
+    "uivi": FittedMethod("UIVI", "#3a923a", uivi, NUM_UPDATES),
+    "default": FittedMethod("default call", "#a03c78", Call, defaults.recipe(DIM, NUM_DATA).num_steps),
 }
 
 SETTINGS_TEXT = """\

@@ -67,6 +67,7 @@ class Results:
         seeds: How many seeds.
         done: The results of the finished jobs.
         missing: Names of the jobs without a result.
+        folder: Where the results are, with those of other experiments beside; None for numbers from nowhere.
     """
 
     experiment: str
@@ -74,6 +75,7 @@ class Results:
     seeds: int
     done: tuple[JobResult, ...]
     missing: tuple[str, ...] = ()
+    folder: Path | None = field(default=None, compare=False)
 
     def where(self, **settings: Any) -> list[JobResult]:
         """The finished jobs with these settings."""

@@ -67,6 +67,6 @@ def load(name: str, mode: str, out: Path) -> Results | None:
             prefix = f"{job['name']}/"
             own = {key.removeprefix(prefix): array for key, array in arrays.items() if key.startswith(prefix)}
             done.append(result_from_json(job, own, content["environments"][job["environment"]]))
-        return Results(name, content["mode"], content["seeds"], tuple(done), tuple(content["missing"]))
+        return Results(name, content["mode"], content["seeds"], tuple(done), tuple(content["missing"]), out)
     except (DamagedFile, KeyError, TypeError, ValueError, IndexError) as error:
         raise DamagedResults(f"{path} is damaged ({error}): run `sivi paper run {name} --{mode}` again.") from error

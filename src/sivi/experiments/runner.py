@@ -70,7 +70,7 @@ def run(
                 ran.append(job.name)
                 log(f"[{i}/{len(pending)}] {job.name}: {seconds:.1f} s")
     finally:
-        results = _collect(experiment, mode, seeds, jobs, cache)
+        results = _collect(experiment, mode, seeds, jobs, cache, out)
         if results.done:
             combined.save(experiment, results, out)
     return Outcome(results, tuple(ran), failures, tracebacks)
@@ -92,7 +92,7 @@ def _pending(jobs: list[Job], cache: JobCache, force: bool, log: Log) -> list[Jo
     return pending
 
 
-def _collect(experiment: Experiment, mode: str, seeds: int, jobs: list[Job], cache: JobCache) -> Results:
+def _collect(experiment: Experiment, mode: str, seeds: int, jobs: list[Job], cache: JobCache, out: Path) -> Results:
     found = [cache.read(job)[0] for job in jobs]
     missing = tuple(job.name for job, result in zip(jobs, found, strict=True) if result is None)
-    return Results(experiment.name, mode, seeds, tuple(result for result in found if result is not None), missing)
+    return Results(experiment.name, mode, seeds, tuple(result for result in found if result is not None), missing, out)

@@ -164,8 +164,10 @@ class UnbiasedELBO(Objective):
             chains, acceptances = _over_particles(move, keys, x, chains, step_sizes)
             acceptance, burning = jnp.mean(acceptances), i < self.burn_in
             change = jnp.where(burning, _ADAPTATION_RATE * (acceptance - self.target_acceptance), 0.0)
-            scores = jax.lax.cond(burning, jnp.zeros_like, lambda x: jax.vmap(score_at)(x, chains.position), x)
-            return chains, log_step_size + change, total + scores, accepted + acceptance
+            # No branch: an accelerator would wait for the host to take it, which lasts longer than a score.
+            scores = jax.vmap(score_at)(x, chains.position)
+            total = total + jnp.where(burning, 0.0, scores)
+            return chains, log_step_size + change, total, accepted + acceptance
 
         chains = jax.vmap(lambda x, n: start_chain(lambda n: log_density(x, n), n))(x, noise)
         start = (chains, log_step_size, jnp.zeros_like(x), jnp.zeros((), x.dtype))

@@ -1,6 +1,7 @@
 """What is inferred."""
 
 from .._layout import Layout
+from .anchored import Anchored
 from .banana import Banana
 from .base import BayesianModel, ExactTarget, Target
 from .bridge import Bridge
@@ -16,6 +17,7 @@ from .whitened import Whitened
 from .x_shaped import XShaped
 
 __all__ = [
+    "Anchored",
     "Banana",
     "BayesianModel",
     "Bridge",

@@ -53,6 +53,24 @@ class Target(eqx.Module):
         return self.layout.named(x)
 
     @property
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        """The shapes of the arrays that x is made of, one after the other: those of the named variables.
+
+        In high dimension the coordinates of a fit are turned along their axes. A variable with a constraint counts as
+        the vector of its free numbers.
+        """
+        return tuple(v.shape if v.constraint is None else (v.size,) for v in self.layout.variables)
+
+    def curvature_traces(self, points: Float[Array, "draws dim"]) -> tuple[tuple[Float[Array, "_ _"], ...], ...] | None:
+        """What a target with a closed form for it knows of its curvature; None for all others.
+
+        For every array of `shapes` and every axis of it, the mean over `points` of −∇² log p on all data, summed over
+        the diagonal of all other axes: see `sivi.warmup.rotation`, which measures this by differences of scores where
+        it is not known, with the noise of minibatches.
+        """
+        return None
+
+    @property
     def num_data(self) -> int | None:
         """Rows of data, or None for a target without minibatches."""
         return None

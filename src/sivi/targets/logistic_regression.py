@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float
 
 from .._errors import check_positive
+from .._precision import product
 from .._types import ArrayLike, Scalar, default_float, describe
 from .base import BayesianModel
 
@@ -53,6 +54,18 @@ class LogisticRegression(BayesianModel):
     @property
     def dim(self) -> int:
         return int(self.data[0].shape[-1])
+
+    def curvature_traces(self, points: Float[Array, "draws dim"]) -> tuple[tuple[Float[Array, "_ _"], ...], ...]:
+        """Σ_n p_n (1 − p_n) x_n x_nᵀ + I / s², which is the whole curvature."""
+        inputs = self.data[0]
+
+        def add(total: Array, x: Array) -> tuple[Array, None]:
+            p = jax.nn.sigmoid(inputs @ x)
+            return total + p * (1.0 - p), None
+
+        weights, _ = jax.lax.scan(add, jnp.zeros_like(inputs[:, 0]), points)
+        curvature = product(inputs.T * (weights / len(points)), inputs)
+        return ((curvature + self.prior_scale**-2 * jnp.eye(self.dim, dtype=inputs.dtype),),)
 
     def log_prior(self, x: Float[Array, " dim"]) -> Scalar:
         constant = self.dim * (math.log(self.prior_scale) + 0.5 * math.log(2 * math.pi))

@@ -9,6 +9,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from .._errors import check_count, check_labels, check_positive
+from .._precision import product
 from .._types import ArrayLike, Scalar, default_float, describe
 from .base import BayesianModel
 
@@ -66,6 +67,34 @@ class MultinomialRegression(BayesianModel):
     @property
     def dim(self) -> int:
         return self.num_classes * int(self.data[0].shape[-1])
+
+    @property
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        return ((self.num_classes, int(self.data[0].shape[-1])),)
+
+    def curvature_traces(self, points: Float[Array, "draws dim"]) -> tuple[tuple[Float[Array, "_ _"], ...], ...]:
+        """Of the curvature Σ_n (diag(p_n) − p_n p_nᵀ) ⊗ x_n x_nᵀ + I / s².
+
+        Summed over the features Σ_n ‖x_n‖² (diag(p_n) − p_n p_nᵀ), over the classes Σ_n (1 − ‖p_n‖²) x_n x_nᵀ.
+        """
+        inputs = self.data[0]
+        squares = jnp.sum(inputs**2, axis=1)
+
+        def add(total: tuple[Array, Array], x: Array) -> tuple[tuple[Array, Array], None]:
+            p = jax.nn.softmax(self.coefficients(x) @ inputs.T, axis=0)
+            classes = jnp.diag(p @ squares) - product(p * squares, p.T)
+            return (total[0] + classes, total[1] + 1.0 - jnp.sum(p**2, axis=0)), None
+
+        zeros = jnp.zeros((self.num_classes,) * 2, inputs.dtype), jnp.zeros_like(squares)
+        (classes, weights), _ = jax.lax.scan(add, zeros, points)
+        features = product(inputs.T * (weights / len(points)), inputs)
+        prior = self.prior_scale**-2
+        return (
+            (
+                classes / len(points) + prior * inputs.shape[1] * jnp.eye(self.num_classes, dtype=inputs.dtype),
+                features + prior * self.num_classes * jnp.eye(inputs.shape[1], dtype=inputs.dtype),
+            ),
+        )
 
     def coefficients(self, x: Float[Array, "*draws dim"]) -> Float[Array, "*draws num_classes features"]:
         """The weights β of a point or of draws as matrices, one row per class."""

@@ -2,7 +2,8 @@
 
 P̃ = diag(s) E_q[−∇² log p] diag(s) is only ever multiplied with vectors, by a symmetric difference of scores at draws
 of q: −s ⊙ (S(x + h s⊙v) − S(x − h s⊙v)) / 2h, which is exact for a Gaussian and needs nothing but scores. Both
-ends share x and the rows of data, so that their noise cancels. The extreme eigenpairs come from a block Krylov
+ends share x and the rows of data, so that their noise cancels; every draw sees rows of its own, since the extreme
+eigenvalues of a curvature estimated from few rows are too extreme. The extreme eigenpairs come from a block Krylov
 space (block Lanczos with full orthogonalisation, then Rayleigh–Ritz).
 """
 
@@ -11,8 +12,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from .._affine import LowRankMap
+from .._precision import product
 from ..targets import Target
-from .draws import scores_at
+from .draws import Rows, scores_at
 
 #: Products with the block: the Krylov space has so many times its width.
 DEPTH = 3
@@ -37,7 +39,8 @@ def extreme_directions(
     target: Target,
     affine: LowRankMap,
     scale: Float[Array, " dim"],
-    rows: Int[Array, " size"] | None,
+    rows: Rows,
+    first: Int[Array, ""],
 ) -> tuple[Float[Array, "dim rank"], Float[Array, " rank"]]:
     """W and a = θ^(−1/2) for the `rank` eigenvalues θ of P̃ with the largest |log θ|.
 
@@ -46,7 +49,8 @@ def extreme_directions(
         target: The target; only its score is used.
         affine: q now; its directions are where the search starts.
         scale: s, which may be another than that of `affine`.
-        rows: Rows of data.
+        rows: Which data each draw sees.
+        first: The number of the first draw's rows.
     """
     block_key, draws_key = jax.random.split(key)
     dim, rank = affine.dim, affine.rank
@@ -64,17 +68,24 @@ def extreme_directions(
     fresh = jax.random.normal(block_key, (dim, width - rank), scale.dtype)
     block = jnp.linalg.qr(jnp.concatenate([old * ratio[:, None], fresh], axis=1))[0]
     steps = STEP / jnp.sqrt(jnp.maximum(curvature_of_q(block), 0.01))
-    basis, images = block, curvature_times(target, draws, scale, block, steps, rows)
-    for _ in range(min(DEPTH, dim // width) - 1):
-        latest = images[:, -width:]
-        steps = jnp.full(width, STEP) / jnp.sqrt(jnp.maximum(jnp.max(jnp.linalg.norm(latest, axis=0)), 1.0))
-        block = _orthonormal_to(basis, latest)
-        basis = jnp.concatenate([basis, block], axis=1)
-        images = jnp.concatenate([images, curvature_times(target, draws, scale, block, steps, rows)], axis=1)
-    projected = basis.T @ images
+    depth = min(DEPTH, dim // width)
+
+    def widen(state: tuple[Array, Array, Array, Array], k: Array) -> tuple[tuple[Array, Array, Array, Array], None]:
+        """One block more; those that are not there yet are zero, and take nothing away from a vector."""
+        basis, images, block, steps = state
+        image = curvature_times(target, draws, scale, block, steps, rows, first)
+        basis = jax.lax.dynamic_update_slice(basis, block, (0, k * width))
+        images = jax.lax.dynamic_update_slice(images, image, (0, k * width))
+        longest = jnp.max(jnp.linalg.norm(image, axis=0))
+        steps = jnp.full_like(steps, STEP) / jnp.sqrt(jnp.maximum(longest, 1.0))
+        return (basis, images, _orthonormal_to(basis, image), steps), None
+
+    empty = jnp.zeros((dim, depth * width), scale.dtype)
+    (basis, images, _, _), _ = jax.lax.scan(widen, (empty, empty, block, steps), jnp.arange(depth))
+    projected = product(basis.T, images)
     values, vectors = jnp.linalg.eigh(0.5 * (projected + projected.T))
     chosen = jax.lax.top_k(jnp.abs(jnp.log(jnp.maximum(values, SMALLEST_CURVATURE))), rank)[1]
-    directions = basis @ vectors[:, chosen]
+    directions = product(basis, vectors[:, chosen])
     lowest = jnp.maximum(curvature_of_q(directions) / MAX_WIDENING**2, SMALLEST_CURVATURE)
     return directions, jnp.maximum(values[chosen], lowest) ** -0.5
 
@@ -85,18 +96,21 @@ def curvature_times(
     scale: Float[Array, " dim"],
     vectors: Float[Array, "dim width"],
     steps: Float[Array, " width"],
-    rows: Int[Array, " size"] | None,
+    rows: Rows,
+    first: Int[Array, ""],
 ) -> Float[Array, "dim width"]:
     """P̃ times each column, averaged over the draws where the scores are finite, one draw after another."""
     shifts = (steps * vectors * scale[:, None]).T
 
-    def add(total: tuple[Array, Array], x: Array) -> tuple[tuple[Array, Array], None]:
-        plus, minus = scores_at(target, jnp.stack([x + shifts, x - shifts]), rows)
+    def add(total: tuple[Array, Array], draw: tuple[Array, Array]) -> tuple[tuple[Array, Array], None]:
+        x, k = draw
+        plus, minus = scores_at(target, jnp.stack([x + shifts, x - shifts]), rows.at(first + k))
         image = (minus - plus) * scale / (2.0 * steps[:, None])
         good = jnp.all(jnp.isfinite(image))
         return (total[0] + jnp.where(good, image, 0.0), total[1] + good), None
 
-    (image, count), _ = jax.lax.scan(add, (jnp.zeros_like(shifts), jnp.zeros((), scale.dtype)), draws)
+    nothing = jnp.zeros_like(shifts), jnp.zeros((), scale.dtype)
+    (image, count), _ = jax.lax.scan(add, nothing, (draws, jnp.arange(len(draws))))
     # Without any finite draw, the unit matrix: nothing is known.
     return jnp.where(count > 0, image.T / jnp.maximum(count, 1.0), vectors)
 
@@ -104,5 +118,5 @@ def curvature_times(
 def _orthonormal_to(basis: Float[Array, "dim done"], vectors: Float[Array, "dim width"]) -> Float[Array, "dim width"]:
     """Orthonormal columns for what `vectors` add to `basis`; twice, since once leaves rounding errors behind."""
     for _ in range(2):
-        vectors = jnp.linalg.qr(vectors - basis @ (basis.T @ vectors))[0]
+        vectors = jnp.linalg.qr(vectors - product(basis, product(basis.T, vectors)))[0]
     return vectors

@@ -52,7 +52,8 @@ def gaussian_warmup(
             memory and time in proportion to dim × rank; see `sivi.warmup.low_rank`.
 
     Returns:
-        The map: a `DenseMap`, or with `rank` a `LowRankMap` (a `DiagonalMap` for rank 0).
+        The map: a `DenseMap`; with `rank` a `LowRankMap` (a `DiagonalMap` for rank 0), within a `RotatedMap` where
+        the unknowns are arrays with axes that can be turned, see `sivi.targets.Target.shapes`.
 
     Example:
         >>> from sivi.targets import GaussianMixture
@@ -71,7 +72,7 @@ def gaussian_warmup(
     if rank is not None:
         points = jax.random.normal(start_key, starts_shape, default_float())
         means = _starts(points, target, rows.at(jnp.int32(0)))
-        return fit_low_rank(fit_key, pool_key, target, means, rows, num_steps, rank)
+        return fit_low_rank(fit_key, pool_key, target, means, rows, num_steps, rank, target.shapes)
     noise_key, step_key = jax.random.split(fit_key)
     noise = BalancedNoise(noise_key, num_pairs(target.dim), target.dim)
     pool_noise = BalancedNoise(pool_key, NUM_ELBO_PAIRS, target.dim)

@@ -8,7 +8,8 @@ Then rounds of three steps, with q = N(m, L Lᵀ), L = diag(s) K and K = Q diag(
 the curvature of q is Λ̃ = K⁻ᵀ K⁻¹ = I + W (diag θ − I) Wᵀ:
 
 1. the extreme eigenpairs (W, θ) of P̃, see `sivi.warmup.directions`;
-2. steps m ← m + ρ L E[r] in the new coordinates, in which a mean far away along a wide direction is near;
+2. steps m ← m + ρ L E[r] in the new coordinates, in which a mean far away along a wide direction is near; with
+   minibatches, r has their error at the round's first m taken away, see `sivi.targets.Anchored`;
 3. s from what the directions leave over. By Stein's lemma, E[(K⁻ᵀ r) (K⁻ᵀ u)ᵀ] = Λ̃ − P̃, with no noise where q = p.
    Its diagonal is g, and 1 − g_i is the diagonal of P̃ less that of W (diag θ − I) Wᵀ; s² ← s² / (1 − g) makes
    it 1. (In factor analysis of a precision matrix, this is the iterated principal factor method.)
@@ -21,12 +22,14 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
-from .._affine import AffineMap, DiagonalMap, LowRankMap
+from .._affine import AffineMap, DiagonalMap, LowRankMap, RotatedMap
+from .._rotation import AxisRotation
 from .._types import default_float
-from ..targets import Target
+from ..targets import Anchored, Target, Whitened
 from .directions import extreme_directions
 from .draws import BalancedNoise, Rows, scores_at
 from .pooling import NUM_ELBO_PAIRS, pool_diagonal, start_weights
+from .rotation import known_rotation, measure, no_rotation, units
 from .steps import even_and_odd, mean_rate, rate
 
 #: Pairs ±u per step.
@@ -34,6 +37,9 @@ NUM_PAIRS = 16
 
 #: Rounds; the widest direction can become four times wider in each.
 NUM_ROUNDS = 8
+
+#: How often the curvature is measured; the axes are turned in between.
+NUM_TURNS = 4
 
 #: One step changes no scale by more than e^±0.3, and one round by more than a factor 2.
 MAX_EXPONENT = 0.3
@@ -59,6 +65,7 @@ def fit_low_rank(
     rows: Rows,
     num_steps: int,
     rank: int,
+    shapes: tuple[tuple[int, ...], ...] = (),
 ) -> AffineMap:
     """Mean-field from every start, pooled; then rounds of directions, mean and scale.
 
@@ -70,6 +77,7 @@ def fit_low_rank(
         rows: Which data each step sees.
         num_steps: Steps of each start, and again of all rounds together.
         rank: r; 0 stops after the diagonal.
+        shapes: Of the arrays that x is made of; along their axes, if not too long, the coordinates are turned first.
     """
     diagonal_key, rounds_key = jax.random.split(fit_key)
     ends, scales = _fit_diagonal(diagonal_key, target, means, rows, num_steps)
@@ -82,19 +90,75 @@ def fit_low_rank(
         jnp.sum(jnp.log(scales), axis=1),
     )
     pooled = pool_diagonal(weights, ends, scales, means[0])
+    steps_per_round = max(1, num_steps // NUM_ROUNDS)
+    rotation = no_rotation(shapes)
+    if rotation is None:
+        return pooled if rank == 0 else _rounds(rounds_key, target, pooled, rows, steps_per_round, rank)
+    turned = _turn(jax.random.fold_in(diagonal_key, 1), target, pooled, rows, num_steps // NUM_TURNS, rotation)
     if rank == 0:
-        return pooled
-    return _rounds(rounds_key, target, pooled, rows, max(1, num_steps // NUM_ROUNDS), rank)
+        return turned
+    # The rounds have a mean of their own, which the map around them has not.
+    zero = jnp.zeros_like(pooled.mean)
+    around = eqx.tree_at(lambda a: a.inner.scale, turned, jnp.ones_like(zero))
+    inner = _rounds(rounds_key, Whitened(target, around), turned.inner, rows, steps_per_round, rank)
+    mean, inner = around.forward(inner.mean), eqx.tree_at(lambda a: a.mean, inner, zero)
+    return RotatedMap(mean, turned.scale, turned.rotation, inner)
+
+
+def _turn(
+    key: PRNGKeyArray,
+    target: Target,
+    diagonal: DiagonalMap,
+    rows: Rows,
+    num_steps: int,
+    rotation: AxisRotation,
+) -> RotatedMap:
+    """Axes along which the curvature is nearest to diagonal, and a diagonal Gaussian there.
+
+    Each turn measures the curvature along the axes of the turn before, and makes a diagonal Gaussian in them; the last
+    one keeps these axes. The mean-field mean may still be far, since its steps are short where the scales of different
+    directions are mixed, and the curvature there is another one.
+    """
+    scale, zero = units(diagonal.scale, rotation), jnp.zeros_like(diagonal.mean)
+
+    def once(state: tuple[Array, AxisRotation, Array], k: Array) -> tuple[tuple[Array, AxisRotation, Array], None]:
+        mean, rotation, _ = state
+        measure_key, fit_key, draw_key = jax.random.split(jax.random.fold_in(key, k), 3)
+        sd, better = measure(measure_key, target, DiagonalMap(mean, diagonal.scale), scale, rotation, rows)
+        sd = jnp.minimum(sd, jnp.max(diagonal.scale / scale))
+        axes = RotatedMap(mean, scale, rotation, DiagonalMap(zero, jnp.ones_like(zero)))
+        there = Whitened(_anchored(target, mean, rows), axes)
+        means, sds = _fit_diagonal(fit_key, there, zero[None], rows, num_steps, sd[None])
+        half = sds[0] * jax.random.normal(draw_key, (NUM_PAIRS, len(zero)), zero.dtype)
+        draws = jax.vmap(axes.forward)(means[0] + jnp.concatenate([half, -half]))
+        known = known_rotation(target, draws, scale, rotation)
+        better = better if known is None else known
+        last = k == NUM_TURNS - 1
+        kept = jax.tree.map(lambda new, old: jnp.where(last, old, new), better, rotation)
+        return (axes.forward(means[0]), kept, sds[0]), None
+
+    state, _ = jax.lax.scan(once, (diagonal.mean, rotation, zero), jnp.arange(NUM_TURNS))
+    mean, rotation, sd = state
+    return RotatedMap(mean, scale, rotation, DiagonalMap(zero, sd))
+
+
+def _anchored(target: Target, point: Float[Array, " dim"], rows: Rows) -> Target:
+    return target if rows.order is None else Anchored.at(target, point)
 
 
 def _fit_diagonal(
-    key: PRNGKeyArray, target: Target, means: Float[Array, "starts dim"], rows: Rows, num_steps: int
+    key: PRNGKeyArray,
+    target: Target,
+    means: Float[Array, "starts dim"],
+    rows: Rows,
+    num_steps: int,
+    scales: Float[Array, "starts dim"] | None = None,
 ) -> tuple[Float[Array, "starts dim"], Float[Array, "starts dim"]]:
     noise = BalancedNoise(key, NUM_PAIRS, means.shape[1])
 
     def one(affine: DiagonalMap, probe: Probe, u: Array, t: Array) -> tuple[DiagonalMap, Probe]:
-        even, odd = even_and_odd(_residuals(target, affine, u, rows.at(t)))
-        probe = _sharpen(probe, target, affine, u[0], rows.at(t))
+        residuals, probe = _residuals(target, affine, u, probe, rows.at(t))
+        even, odd = even_and_odd(residuals)
         step = jnp.minimum(mean_rate(t, num_steps, rows), 1.0 / probe.largest)
         gap = jnp.mean(odd * u[:NUM_PAIRS], axis=0)
         exponent = jnp.clip(0.5 * rate(t, num_steps) * gap, -MAX_EXPONENT, MAX_EXPONENT)
@@ -106,7 +170,7 @@ def _fit_diagonal(
         return jax.vmap(lambda affine, probe: one(affine, probe, u, t))(*state), None
 
     probes = jax.vmap(lambda k: _new_probe(k, means.shape[1]))(jax.random.split(key, means.shape[0]))
-    start = jax.vmap(DiagonalMap)(means, jnp.ones_like(means)), probes
+    start = jax.vmap(DiagonalMap)(means, jnp.ones_like(means) if scales is None else scales), probes
     (affine, _), _ = jax.lax.scan(step, start, jnp.arange(num_steps))
     return affine.mean, affine.scale
 
@@ -122,9 +186,10 @@ def _rounds(
         affine, probe, gap = state
         scale = affine.scale / jnp.sqrt(jnp.clip(1.0 - gap, 1.0 / MAX_ROUND_FACTOR, MAX_ROUND_FACTOR))
         directions, stretch = extreme_directions(
-            jax.random.fold_in(directions_key, index), target, affine, scale, rows.at(index * steps_per_round)
+            jax.random.fold_in(directions_key, index), target, affine, scale, rows, index * steps_per_round
         )
         affine = _if_finite(LowRankMap(affine.mean, scale, directions, stretch), affine)
+        anchored = _anchored(target, affine.mean, rows)
         unit = jnp.ones_like(scale)
         dual = eqx.tree_at(
             lambda a: (a.mean, a.scale, a.stretch), affine, (jnp.zeros_like(scale), unit, 1.0 / affine.stretch)
@@ -135,8 +200,8 @@ def _rounds(
             t = index * steps_per_round + i
             u = noise.draw(jax.random.fold_in(noise_key, t))
             now = eqx.tree_at(lambda a: a.mean, affine, mean)
-            even, odd = even_and_odd(_residuals(target, now, u, rows.at(t)))
-            probe = _sharpen(probe, target, now, u[0], rows.at(t))
+            residuals, probe = _residuals(anchored, now, u, probe, rows.at(t))
+            even, odd = even_and_odd(residuals)
             rho = jnp.minimum(mean_rate(t, num_steps, rows), 1.0 / probe.largest)
             new_mean = now.forward(rho * jnp.mean(even, axis=0))
             turned = jax.vmap(dual.forward)(odd) * jax.vmap(dual.forward)(u[:NUM_PAIRS])
@@ -153,30 +218,26 @@ def _rounds(
     return affine
 
 
-def _residuals(
-    target: Target, affine: AffineMap, u: Float[Array, "draws dim"], rows: Int[Array, " size"] | None
-) -> Float[Array, "draws dim"]:
-    """r(u) = Lᵀ S(m + L u) + u."""
-    scores = scores_at(target, jax.vmap(affine.forward)(u), rows)
-    return jax.vmap(affine.pull_back)(scores) + u
-
-
 def _new_probe(key: PRNGKeyArray, dim: int) -> Probe:
     vector = jax.random.normal(key, (dim,), default_float())
     return Probe(vector / jnp.linalg.norm(vector), jnp.ones((), vector.dtype))
 
 
-def _sharpen(
-    probe: Probe, target: Target, affine: AffineMap, u: Float[Array, " dim"], rows: Int[Array, " size"] | None
-) -> Probe:
-    """One power iteration on Lᵀ(−∇² log p)L at u, by a difference of scores."""
-    ends = jnp.stack([affine.forward(u + PROBE * probe.vector), affine.forward(u - PROBE * probe.vector)])
-    plus, minus = scores_at(target, ends, rows)
-    image = affine.pull_back(minus - plus) / (2 * PROBE)
+def _residuals(
+    target: Target, affine: AffineMap, u: Float[Array, "draws dim"], probe: Probe, rows: Int[Array, " size"] | None
+) -> tuple[Float[Array, "draws dim"], Probe]:
+    """r(u) = Lᵀ S(m + L u) + u; and one power iteration on Lᵀ(−∇² log p)L at the first u, by a difference of scores.
+
+    One call of the target for all points: every call is one more thing to compile.
+    """
+    shift = PROBE * probe.vector
+    points = jnp.concatenate([u, jnp.stack([u[0] + shift, u[0] - shift])])
+    scores = jax.vmap(affine.pull_back)(scores_at(target, jax.vmap(affine.forward)(points), rows))
+    image = (scores[-1] - scores[-2]) / (2 * PROBE)
     size = jnp.linalg.norm(image)
     good = jnp.isfinite(size) & (size > 0)
     vector = jnp.where(good, image / jnp.where(good, size, 1.0), probe.vector)
-    return Probe(vector, jnp.maximum(FORGET * probe.largest, jnp.where(good, size, 0.0)))
+    return scores[:-2] + u, Probe(vector, jnp.maximum(FORGET * probe.largest, jnp.where(good, size, 0.0)))
 
 
 def _if_finite(new: PyTree, old: PyTree) -> PyTree:

@@ -26,12 +26,14 @@ def mean_rate(step: Int[Array, ""], num_steps: int, rows: Rows) -> Scalar:
 
     With minibatches, 1/t from the half on: then the last mean is the plain average of what every later batch asks
     for. The noise of a batch in E[r] is √(N/|batch|) posterior standard deviations, and a shorter memory would keep
-    it; in G it cancels between u and −u.
+    it; in G it cancels between u and −u. And at most |batch|/N: a direction that a single datum decides has N/|batch|
+    times its curvature in a batch with this datum, and steps of more than twice the inverse of that would run away.
     """
     if rows.order is None:
         return rate(step, num_steps)
     late = jnp.maximum(step - num_steps // 2, 0)
-    return (1.0 / (late + 1.0 / MAX_RATE)).astype(default_float())
+    largest = min(MAX_RATE, math.sqrt(rows.size / rows.order.shape[0]))
+    return (1.0 / (late + 1.0 / largest)).astype(default_float())
 
 
 def even_and_odd(

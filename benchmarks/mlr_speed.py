@@ -1,0 +1,235 @@
+"""Time of one update on MNIST, against an eager PyTorch loop of the same algorithm and sizes on the same device.
+
+    SIVI_DATA_DIR=... python benchmarks/mlr_speed.py [--quick] [--out FILE]
+
+SIVI-SM with the paper's settings at 100 and 200 particles: a chunk of `sivi.fit`, then as many updates of the loop, in
+turn. The loop has its data on the device, the closed form of the score, one backward pass per player with gradients of
+that player's parameters alone, and never reads a number; the device is waited for at the end of a block only. Both
+sides once with TF32 products and once in float32. Then UIVI, its inner chains batched, at 1 and at 100 particles. The
+share of the matrix rate is that of a large square product, measured here in the same precision.
+"""
+
+import argparse
+import statistics
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import sivi
+from _common import RESULTS, environment, write
+from sivi.experiments._call import Call
+from sivi.experiments._multinomial import PROBLEMS, load_model, sivi_sm, uivi
+
+PROBLEM = PROBLEMS["mnist"]
+LATENT, HIDDEN, CRITIC_HIDDEN = 100, 200, 256
+#: How many times faster than the loop an update has to be, at 100 particles with TF32.
+BAR = 6.0
+#: Milliseconds per update measured for the authors' code on an H200, by number of particles.
+AUTHORS = {100: 4.9, 200: 5.6}
+PRECISIONS = {"tf32": "tensorfloat32", "float32": "highest"}
+
+
+class Loop:
+    """SIVI-SM in eager PyTorch, as one writes it."""
+
+    def __init__(self, inputs: np.ndarray, labels: np.ndarray, num_particles: int, batch_size: int, precision: str):
+        import torch
+
+        self.torch, self.num_particles = torch, num_particles
+        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
+        torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
+        torch.manual_seed(0)
+        self.classes, self.features = PROBLEM.classes, inputs.shape[1]
+        self.dim, self.num_data = self.classes * self.features, len(inputs)
+        order = np.random.default_rng(0).permutation(len(inputs))
+        count = len(inputs) // batch_size
+        rows = [order[i * batch_size : (i + 1) * batch_size] for i in range(count)]
+        self.batches = [
+            (
+                torch.tensor(inputs[own], device=self.device),
+                torch.nn.functional.one_hot(torch.tensor(labels[own]).long(), self.classes).float().T.to(self.device),
+            )
+            for own in rows
+        ]
+        self.mean = self._network(LATENT, HIDDEN, HIDDEN, self.dim)
+        self.critic = self._network(self.dim, CRITIC_HIDDEN, CRITIC_HIDDEN, self.dim)
+        self.log_variance = torch.zeros(self.dim, device=self.device, requires_grad=True)
+        self.family = [*self.mean.parameters(), self.log_variance]
+        make = lambda parameters: torch.optim.RMSprop(parameters, lr=PROBLEM.rate, alpha=0.9, eps=1.0)  # noqa: E731
+        self.optimizer, self.critic_optimizer = make(self.family), make(self.critic.parameters())
+        self.schedulers = [
+            torch.optim.lr_scheduler.StepLR(o, 3000, 0.9) for o in (self.optimizer, self.critic_optimizer)
+        ]
+        self.done, self.psi = 0, 1.0
+
+    def _network(self, *widths: int) -> Any:
+        nn = self.torch.nn
+        layers = [nn.Linear(a, b) for a, b in zip(widths[:-1], widths[1:], strict=True)]
+        return nn.Sequential(*[part for layer in layers for part in (layer, nn.ReLU())][:-1]).to(self.device)
+
+    def score(self, x: Any, batch: tuple[Any, Any]) -> Any:
+        inputs, is_label = batch
+        logits = x.view(-1, self.classes, self.features) @ inputs.T
+        residuals = is_label - self.torch.softmax(logits, dim=1)
+        return (residuals @ inputs).view(-1, self.dim) * (self.num_data / len(inputs)) - x
+
+    def draw(self, batch: tuple[Any, Any]) -> tuple[Any, Any, Any]:
+        z = self.torch.randn(self.num_particles, LATENT, device=self.device)
+        eps = self.torch.randn(self.num_particles, self.dim, device=self.device)
+        sigma = self.torch.exp(0.5 * self.log_variance.clamp(min=-6.0))
+        x = self.mean(z) + sigma * eps
+        return x, self.score(x, batch), eps / sigma
+
+    def loss(self, x: Any, score: Any, conditional: Any) -> Any:
+        g = self.critic(x) + self.psi * score
+        return (g * (2.0 * (score + conditional) - g)).sum(1).mean()
+
+    def update(self) -> None:
+        batch = self.batches[self.done % len(self.batches)]
+        loss = self.loss(*self.draw(batch))
+        for parameter, grad in zip(self.family, self.torch.autograd.grad(loss, self.family), strict=True):
+            parameter.grad = grad
+        self.optimizer.step()
+        with self.torch.no_grad():
+            drawn = self.draw(batch)
+        self.critic_optimizer.zero_grad()
+        (-self.loss(*drawn)).backward()
+        self.critic_optimizer.step()
+        for scheduler in self.schedulers:
+            scheduler.step()
+        self.done += 1
+        if self.done % len(self.batches) == 0:
+            self.psi /= PROBLEM.psi_divisor
+
+    def run(self, num_updates: int) -> None:
+        for _ in range(num_updates):
+            self.update()
+        if self.device.type == "cuda":
+            self.torch.cuda.synchronize()
+
+
+def compare(
+    model: Any, call: Call, loop: Callable[[int], None] | None, precision: str, block: int, alternations: int
+) -> dict[str, list[float]]:
+    """Milliseconds per update of a fit and of the loop, a block of each in turn, without the first."""
+    times: dict[str, list[float]] = {"sivi": [], "torch": []}
+    start = time.perf_counter()
+
+    def turn(report: sivi.FitReport) -> None:
+        nonlocal start
+        times["sivi"].append(1e3 * (time.perf_counter() - start) / block)
+        if loop is not None:
+            start = time.perf_counter()
+            loop(block)
+            times["torch"].append(1e3 * (time.perf_counter() - start) / block)
+        start = time.perf_counter()
+
+    arguments = call.arguments(model.dim, 0)
+    if arguments["batch_size"] > model.num_data // 2:
+        arguments["batch_size"] = model.num_data // 3
+    sivi.fit(
+        model,
+        num_steps=block * (alternations + 1),
+        chunk_size=block,
+        progress=False,
+        callbacks=[turn],
+        precision=PRECISIONS[precision],
+        **arguments,
+    )
+    return {name: values[1:] for name, values in times.items() if values}
+
+
+def flop_per_update(num_particles: int, batch_size: int) -> float:
+    """Two per multiplication and addition in the products of an update of SIVI-SM; the rest is not counted.
+
+    The score takes two products with the data; the family's update goes back through it, which takes two more. Nobody
+    needs the gradient with respect to the input of the network whose weights are updated.
+    """
+    dim = PROBLEM.dim
+    mean = (LATENT * HIDDEN, HIDDEN * HIDDEN, HIDDEN * dim)
+    critic = (dim * CRITIC_HIDDEN, CRITIC_HIDDEN * CRITIC_HIDDEN, CRITIC_HIDDEN * dim)
+    networks = 3 * sum(mean) + sum(mean[1:]) + 4 * sum(critic) + sum(critic[1:])
+    return 2.0 * num_particles * (networks + 6 * batch_size * dim)
+
+
+def flop_of_uivi(num_particles: int, batch_size: int) -> float:
+    """The same for UIVI: ten transitions of five leapfrog steps, each with a gradient through the network."""
+    mean = LATENT * HIDDEN + HIDDEN * HIDDEN + HIDDEN * PROBLEM.dim
+    chains = 2 * (10 * 5 + 1) * mean + 10 * mean
+    return 2.0 * num_particles * (chains + 3 * mean + 4 * batch_size * PROBLEM.dim)
+
+
+def matrix_rate(precision: str, size: int) -> float:
+    """GFLOP/s of a square product in this precision: the best of several."""
+    with jax.default_matmul_precision(PRECISIONS[precision]):
+        multiply = jax.jit(jnp.matmul)
+        matrix = jax.random.normal(jax.random.key(0), (size, size))
+        multiply(matrix, matrix).block_until_ready()
+        times = []
+        for _ in range(8):
+            start = time.perf_counter()
+            multiply(matrix, matrix).block_until_ready()
+            times.append(time.perf_counter() - start)
+    return 2 * size**3 / min(times) / 1e9
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--quick", action="store_true", help="some rows of the data, few updates")
+    parser.add_argument("--particles", default="100,200", help="numbers of particles of SIVI-SM")
+    parser.add_argument("--out", type=Path, default=None)
+    args = parser.parse_args()
+    block, alternations, size = (2, 2, 512) if args.quick else (200, 7, 8192)
+    model, _ = load_model("mnist", "quick" if args.quick else "full")
+    inputs, labels = (np.asarray(part) for part in model.data)
+    batch_size = min(PROBLEM.batch_size, len(inputs) // 3)
+    out = args.out or RESULTS / f"mlr_speed_{jax.default_backend()}.json"
+    rows, rates = [], {precision: matrix_rate(precision, size) for precision in PRECISIONS}
+    for precision, rate in rates.items():
+        for num_particles in map(int, args.particles.split(",")):
+            loop = Loop(inputs, labels, num_particles, batch_size, precision)
+            loop.run(block)
+            call = sivi_sm(PROBLEM, num_particles)
+            times = compare(model, call, loop.run, precision, block, alternations)
+            medians = {name: statistics.median(values) for name, values in times.items()}
+            gflop = flop_per_update(num_particles, batch_size) / 1e9
+            row = {
+                "method": f"SIVI-SM({num_particles})",
+                "precision": precision,
+                "ms": times,
+                "median_ms": medians,
+                "ratio": medians["torch"] / medians["sivi"],
+                "bar": BAR if (num_particles, precision) == (100, "tf32") else None,
+                "authors_ms": AUTHORS[num_particles],
+                "gflop_per_update": gflop,
+                "share_of_matrix_rate": {name: 1e3 * gflop / ms / rate for name, ms in medians.items()},
+                "matrix_gflop_per_second": rate,
+            }
+            rows.append(row)
+            print(f"{row['method']} {precision}: {medians}, ratio {row['ratio']:.2f}", flush=True)
+            write(out, {"rows": rows, "updates_per_block": block, "environment": environment()})
+    for num_particles in (1, 100):
+        times = compare(model, uivi(PROBLEM, num_particles), None, "tf32", max(1, block // 10), alternations)
+        median = statistics.median(times["sivi"])
+        rows.append(
+            {
+                "method": f"UIVI({num_particles})",
+                "precision": "tf32",
+                "ms": times,
+                "median_ms": {"sivi": median},
+                "ms_per_particle": median / num_particles,
+                "gflop_per_update": flop_of_uivi(num_particles, batch_size) / 1e9,
+                "share_of_matrix_rate": flop_of_uivi(num_particles, batch_size) / 1e6 / median / rates["tf32"],
+            }
+        )
+        print(f"UIVI({num_particles}): {median:.3f} ms, {median / num_particles:.4f} ms a particle", flush=True)
+        write(out, {"rows": rows, "updates_per_block": block, "environment": environment()})
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,169 @@
+"""Test log likelihood of multinomial regression on MNIST and HAPT by every method, along the way."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ..metrics import classification_scores, predictive_scores
+from ..posterior import Posterior
+from ..targets import MultinomialRegression
+from . import combined
+from ._curves import CHUNK, fit_curve
+from ._figures import panels
+from ._markdown import number, table
+from ._multinomial import NAMES, PROBLEMS, SETTINGS_TEXT, fit_arguments, job_settings, load_model, methods
+from .base import Experiment, Job, Results
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+#: The two definitions, and which one the paper's figure shows.
+SCORES = {"joint": "joint test log likelihood", "per_point": "test log likelihood per point"}
+FINAL = ("per_point", "joint", "accuracy", "calibration_error", "brier")
+
+#: Points of a curve, at most; draws at each of them, and at the end.
+NUM_STOPS = 30
+DRAWS, LAST_DRAWS = 1000, 8000
+QUICK_UPDATES, QUICK_CHUNKS, QUICK_DRAWS = 20, 4, 100
+
+_TEXT = """\
+Log likelihood of the rows held out, per row, in both definitions: "joint" lets one draw predict all rows, which is what
+the paper's figure shows; "per point" is that of the predictive probabilities. The joint one rewards a posterior that
+is too narrow. The paper prints no number. Curves are from {curve} draws, the table from {last} draws at the end of each
+fit: log likelihoods, accuracy, expected calibration error (15 bins) and Brier score of the predictive probabilities,
+and the seconds of the whole fit, compiling and warm-up included, with other jobs on the same device. The seconds of the
+second figure are the updates times what one takes alone, in the table of seconds below.\
+"""
+
+
+class MLRCurves(Experiment):
+    """Figure 4 of the paper, with the default call beside, against updates and against seconds."""
+
+    name = "mlr-curves"
+    title = "Multinomial regression on MNIST and HAPT"
+    paper = "Figure 4, section 4.3"
+
+    def default_seeds(self, mode: str) -> int:
+        return 1
+
+    def jobs(self, mode: str, seeds: int) -> list[Job]:
+        own = {"draws": DRAWS, "last_draws": LAST_DRAWS, "chunk_size": CHUNK}
+        if mode != "full":
+            chunk_size = max(1, QUICK_UPDATES // QUICK_CHUNKS)
+            own = {"draws": QUICK_DRAWS, "last_draws": QUICK_DRAWS, "chunk_size": chunk_size}
+        return [
+            Job(f"{problem}-{name}-{seed}", {**job_settings(problem, name, seed, mode, QUICK_UPDATES), **own})
+            for seed in range(seeds)
+            for problem in PROBLEMS
+            for name in NAMES
+        ]
+
+    def run_job(self, job: Job, scratch: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+        settings = job.settings
+        model, held_out = load_model(settings["problem"], settings["mode"])
+        arguments = fit_arguments(PROBLEMS[settings["problem"]], settings["method"], settings["seed"], settings["mode"])
+        num_steps, chunk_size, key = settings["num_steps"], settings["chunk_size"], 2000 + settings["seed"]
+
+        def scores(posterior: Posterior) -> dict[str, float]:
+            found = predictive_scores(model, posterior.sample(settings["draws"], key=key), held_out)
+            return {"per_point": found.per_point, "joint": found.joint}
+
+        arguments |= {"num_steps": num_steps, "chunk_size": chunk_size}
+        posterior, rows = fit_curve(model, curve_stops(num_steps, chunk_size), scratch, scores, **arguments)
+        last = final_scores(model, posterior, held_out, settings["last_draws"], key)
+        numbers = {
+            **last,
+            "updates": posterior.step,
+            "skipped": sum(posterior.skipped),
+            "fit_seconds": rows[-1]["seconds"],
+            "first_seconds": rows[0]["first"],
+        }
+        columns = ("step", "seconds", *SCORES, "first")
+        return numbers, {"curve": np.array([[row[name] for row in rows] for name in columns], np.float32)}
+
+    def summary(self, results: Results) -> dict[str, Any]:
+        names = (*FINAL, "fit_seconds", "updates")
+        return {
+            problem: {
+                name: {key: float(np.mean([r.numbers[key] for r in found])) for key in names}
+                for name in NAMES
+                if (found := results.where(problem=problem, method=name))
+            }
+            for problem in PROBLEMS
+        }
+
+    def figures(self, results: Results) -> dict[str, "Figure"]:
+        return {
+            self.name: _figure(results, 0, "update"),
+            f"{self.name}-seconds": _figure(results, 1, "seconds of updates"),
+        }
+
+    def report(self, results: Results) -> str:
+        parts = []
+        header = ["method", "per point", "joint", "accuracy", "calibration error", "Brier", "seconds", "updates"]
+        for name, rows in self.summary(results).items():
+            labels = methods(PROBLEMS[name])
+            lines = [
+                [
+                    labels[method].label,
+                    *(number(row[key]) for key in FINAL),
+                    number(row["fit_seconds"], 0),
+                    f"{row['updates']:,.0f}",
+                ]
+                for method, row in rows.items()
+            ]
+            parts += [f"**{PROBLEMS[name].label}**", table(header, lines)] if lines else []
+        settings = results.done[0].job.settings
+        text = _TEXT.format(curve=f"{settings['draws']:,}", last=f"{settings['last_draws']:,}")
+        return "\n\n".join([text, *parts, SETTINGS_TEXT])
+
+
+def curve_stops(num_steps: int, chunk_size: int) -> list[int]:
+    """Where a curve has its points: close together at first, after whole chunks, and at the end."""
+    share = np.linspace(0.0, 1.0, NUM_STOPS + 1)[1:-1] ** 2
+    stops = {chunk_size * max(1, round(num_steps * s / chunk_size)) for s in share}
+    return [*sorted(stop for stop in stops if stop < num_steps), num_steps]
+
+
+def final_scores(
+    model: MultinomialRegression, posterior: Posterior, held_out: Any, num_draws: int, key: int
+) -> dict[str, float]:
+    """All scores of a fit at its end."""
+    found = classification_scores(model, posterior.sample(num_draws, key=key), held_out)
+    return {name: float(getattr(found, name)) for name in FINAL}
+
+
+def _figure(results: Results, column: int, xlabel: str) -> "Figure":
+    figure, axes = panels(len(SCORES), len(PROBLEMS), size=(4.6, 3.2))
+    alone = _milliseconds(results)
+    for i, ylabel in enumerate(SCORES.values()):
+        for ax, (name, problem) in zip(axes[i], PROBLEMS.items(), strict=True):
+            best = []
+            for method, style in methods(problem).items():
+                found = results.first(problem=name, method=method, seed=0)
+                if found is not None:
+                    x, y = found.arrays["curve"][column], found.arrays["curve"][2 + i]
+                    if column and (name, method) in alone:
+                        x = found.arrays["curve"][0] * alone[name, method] / 1000.0
+                    ax.plot(x, y, color=style.colour, linewidth=1.3, label=style.label)
+                    best.append(float(np.max(y)))
+            if best:
+                span = 0.15 if i else 0.3
+                ax.set_ylim(max(best) - span, max(best) + 0.05 * span)
+            ax.set(xlabel=xlabel, ylabel=ylabel if name == next(iter(PROBLEMS)) else "")
+            if column:
+                ax.set_xscale("log")
+            if i == 0:
+                ax.set_title(problem.label)
+    handles, labels = axes[0, 0].get_legend_handles_labels()
+    if handles:
+        figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
+    return figure
+
+
+def _milliseconds(results: Results) -> dict[tuple[str, str], float]:
+    """Of an update alone on the device, as far as `mlr-seconds` has been run beside: jobs of curves may share one."""
+    timed = None if results.folder is None else combined.load("mlr-seconds", results.mode, results.folder)
+    done = () if timed is None else timed.done
+    return {(r.job.settings["problem"], r.job.settings["method"]): r.numbers["milliseconds"] for r in done}

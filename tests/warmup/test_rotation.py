@@ -1,0 +1,209 @@
+"""Turning coordinates along the axes of arrays: against Gaussians whose precision is a Kronecker product."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from sivi._affine import DiagonalMap, RotatedMap
+from sivi._rotation import AxisRotation, AxisView
+from sivi.targets import LogisticRegression, MultinomialRegression, Target
+from sivi.warmup import gaussian_warmup
+from sivi.warmup.draws import Rows
+from sivi.warmup.low_rank import fit_low_rank
+from sivi.warmup.rotation import MAX_AXIS, is_turned, known_rotation, measure, no_rotation, units
+
+
+def spd(rng, size, condition):
+    basis = np.linalg.qr(rng.normal(size=(size, size)))[0]
+    return basis @ np.diag(np.geomspace(1.0, condition, size)) @ basis.T
+
+
+class MatrixGaussian(Target):
+    """N(m, (F ⊗ G + τ I)⁻¹) for an array with the axes of F and G."""
+
+    mean: jax.Array
+    precision: jax.Array
+    axes: tuple[int, int]
+
+    @property
+    def dim(self):
+        return self.mean.shape[0]
+
+    @property
+    def shapes(self):
+        return (self.axes,)
+
+    def log_prob(self, x, batch=None):
+        return -0.5 * (x - self.mean) @ self.precision @ (x - self.mean)
+
+
+def kronecker(a=6, b=4, prior=0.5, seed=0):
+    rng = np.random.default_rng(seed)
+    left, right = spd(rng, a, 100.0), spd(rng, b, 10.0)
+    precision = np.kron(left, right) + prior * np.eye(a * b)
+    target = MatrixGaussian(jnp.asarray(rng.normal(size=a * b)), jnp.asarray(precision), (a, b))
+    return target, left, right
+
+
+def test_a_rotation_is_a_kronecker_product(x64):
+    rng = np.random.default_rng(1)
+    a, b, c = (np.linalg.qr(rng.normal(size=(n, n)))[0] for n in (3, 2, 4))
+    views = AxisView(0, (3, 2), 1), AxisView(6, (4,), 0), AxisView(10, (2,), 0)
+    rotation = AxisRotation(views, ((jnp.asarray(a), jnp.asarray(b)), (None, jnp.asarray(c)), (None, None)))
+    dense = np.zeros((12, 12))
+    dense[:6, :6], dense[6:10, 6:10], dense[10:, 10:] = np.kron(a, b), c, np.eye(2)
+    v = jnp.asarray(rng.normal(size=12))
+    np.testing.assert_allclose(rotation.apply(v), dense @ v, atol=1e-12)
+    np.testing.assert_allclose(rotation.undo(v), dense.T @ v, atol=1e-12)
+    np.testing.assert_allclose(rotation.variances(v**2), np.diag(dense @ np.diag(v**2) @ dense.T), atol=1e-12)
+    assert rotation.dim == 12
+
+
+def test_another_axis_becomes_that_of_the_columns(x64):
+    """An array of three axes is a matrix whose columns are the middle one."""
+    rng = np.random.default_rng(2)
+    array = rng.normal(size=(2, 3, 4))
+    view = AxisView(1, (2, 3, 4), 1)
+    v = jnp.asarray(np.concatenate([[7.0], array.ravel()]))
+    matrix = view.matrix(v)
+    np.testing.assert_array_equal(matrix, np.moveaxis(array, 1, 2).reshape(8, 3))
+    np.testing.assert_array_equal(view.vector(matrix), array.ravel())
+    np.testing.assert_array_equal(view.vector(view.matrix(jnp.stack([v, 2 * v]))), [array.ravel(), 2 * array.ravel()])
+
+
+@pytest.mark.parametrize(
+    ("shape", "rows", "cols"),
+    [((10, 785), 10, 785), ((785, 10), 10, 785), ((5000, 20), 5000, 20), ((3, 4, 5), 12, 5), ((), 1, 1), ((7,), 1, 7)],
+)
+def test_the_longest_axis_that_is_turned_has_the_columns(shape, rows, cols):
+    rotation = no_rotation(((2,), shape))
+    view, (left, right) = rotation.views[1], rotation.factors[1]
+    assert (view.start, view.rows, view.cols) == (2, rows, cols)
+    assert (left is not None, right is not None) == (1 < rows <= MAX_AXIS, 1 < cols <= MAX_AXIS)
+
+
+def test_nothing_to_turn():
+    assert no_rotation(((), (1,), (MAX_AXIS + 1,))) is None
+    assert not is_turned(1)
+    assert not is_turned(MAX_AXIS + 1)
+
+
+def as_matrix(rotation):
+    return np.stack([rotation.apply(e) for e in jnp.eye(rotation.dim)], axis=1)
+
+
+def turns(target, mean, scale, num=4):
+    """The axes after several measurements, each along those of the one before."""
+    rotation, around = no_rotation(target.shapes), DiagonalMap(mean, scale)
+    rows = Rows.of(jax.random.key(0), target, None, 10)
+    for k in range(num):
+        sd, better = measure(jax.random.key(k), target, around, units(scale, rotation), rotation, rows)
+        rotation, last = better, rotation
+    return sd, last
+
+
+@pytest.mark.parametrize("axes", [(6, 9), (9, 6)])
+def test_finds_the_eigenvectors_of_the_factors(axes, x64):
+    """With the prior's τ I too: the precision is diagonal along the axes found, and no scale is too wide."""
+    target, _, _ = kronecker(*axes)
+    precision = np.asarray(target.precision)
+    scale = jnp.asarray(np.diag(precision) ** -0.5)
+    sd, rotation = turns(target, target.mean, scale)
+    turned = as_matrix(rotation)
+    np.testing.assert_allclose(turned @ turned.T, np.eye(target.dim), atol=1e-12)
+
+    def largest_cosine(matrix):
+        cosine = matrix / np.sqrt(np.outer(np.diag(matrix), np.diag(matrix)))
+        return np.abs(cosine - np.eye(target.dim)).max()
+
+    rotated = turned.T @ precision @ turned
+    exact = np.diag(rotated)
+    # The noise of a cosine is about 0.03: random signs, 2048 products.
+    assert largest_cosine(rotated) < 0.2 < 0.5 < largest_cosine(precision)
+    unit = float(units(scale, rotation)[0])
+    assert np.max(sd * unit * np.sqrt(exact)) < 1.05
+
+
+def test_one_unit_for_an_array_with_two_axes(x64):
+    rotation = no_rotation(((2, 3), (4,)))
+    scale = jnp.asarray(np.arange(1.0, 11.0))
+    found = np.asarray(units(scale, rotation))
+    np.testing.assert_allclose(found[:6], np.exp(np.mean(np.log(np.arange(1.0, 7.0)))))
+    np.testing.assert_array_equal(found[6:], scale[6:])
+
+
+def test_products_along_the_axes_give_the_diagonal(x64):
+    """For a vector that is not turned, random signs; for one that is, column by column: exact in a Gaussian."""
+    rng = np.random.default_rng(5)
+    precision = spd(rng, 5, 20.0)
+    target = MatrixGaussian(jnp.zeros(5), jnp.asarray(precision), (1, 5))
+    rotation = no_rotation(((5,),))
+    around = DiagonalMap(jnp.zeros(5), jnp.ones(5))
+    rows = Rows.of(jax.random.key(0), target, None, 10)
+    sd, better = measure(jax.random.key(1), target, around, jnp.ones(5), rotation, rows)
+    np.testing.assert_allclose(sd, np.diag(precision) ** -0.5, rtol=1e-10)
+    turned = as_matrix(better)
+    rotated = turned.T @ precision @ turned
+    np.testing.assert_allclose(rotated, np.diag(np.diag(rotated)), atol=1e-10)
+
+
+def models(rng):
+    inputs = rng.normal(size=(30, 3)) * [1.0, 3.0, 0.5]
+    yield MultinomialRegression(inputs, rng.integers(0, 4, 30), num_classes=4, prior_scale=2.0)
+    yield LogisticRegression(inputs, rng.integers(0, 2, 30), prior_scale=2.0)
+
+
+def test_traces_in_closed_form_are_those_of_the_hessian(x64):
+    rng = np.random.default_rng(4)
+    for model in models(rng):
+        points = jnp.asarray(rng.normal(size=(5, model.dim)))
+        (shape,) = model.shapes
+        hessian = -np.mean([jax.hessian(model.log_prob)(x) for x in points], axis=0).reshape(*shape, *shape)
+        (traces,) = model.curvature_traces(points)
+        both = "ikjk->ij", "ikil->kl"
+        expected = [hessian] if len(shape) == 1 else [np.einsum(indices, hessian) for indices in both]
+        for found, exact in zip(traces, expected, strict=True):
+            np.testing.assert_allclose(found, exact, rtol=1e-9)
+
+
+def test_a_rotation_from_the_closed_form(x64):
+    rng = np.random.default_rng(6)
+    for model in models(rng):
+        points, scale = jnp.asarray(rng.normal(size=(5, model.dim))), jnp.asarray(rng.uniform(0.5, 2.0, model.dim))
+        rotation = no_rotation(model.shapes)
+        unit = units(scale, rotation)
+        turned = as_matrix(known_rotation(model, points, unit, rotation))
+        np.testing.assert_allclose(turned @ turned.T, np.eye(model.dim), atol=1e-12)
+        hessian = -np.mean([jax.hessian(model.log_prob)(x) for x in points], axis=0) * np.outer(unit, unit)
+        if len(model.shapes[0]) == 1:
+            rotated = turned.T @ hessian @ turned
+            np.testing.assert_allclose(rotated, np.diag(np.diag(rotated)), atol=1e-9)
+        else:  # the traces are diagonal
+            blocks = (turned.T @ hessian @ turned).reshape(4, 3, 4, 3)
+            for trace in (np.einsum("ikjk->ij", blocks), np.einsum("ikil->kl", blocks)):
+                np.testing.assert_allclose(trace, np.diag(np.diag(trace)), atol=1e-9)
+    assert known_rotation(kronecker()[0], points, unit, rotation) is None
+
+
+def test_warm_up_of_a_matrix_gaussian():
+    """With no direction of its own, a diagonal in the turned coordinates gives all standard deviations."""
+    target, _, _ = kronecker(12, 5)
+    sd = np.sqrt(np.diag(np.linalg.inv(np.asarray(target.precision, float))))
+    errors = {}
+    for name, shapes in {"turned": target.shapes, "as it is": ((MAX_AXIS + 1,),)}.items():
+        key = jax.random.key(0)
+        rows = Rows.of(key, target, None, 300)
+        affine = fit_low_rank(key, key, target, jnp.zeros((2, 60)), rows, 300, 0, shapes)
+        errors[name] = np.abs(np.sqrt(affine.covariance_diagonal) / sd - 1.0).max()
+    assert errors["turned"] < 0.1
+    assert errors["as it is"] > 0.3
+
+
+def test_the_default_of_high_dimension_turns_by_itself():
+    target, _, _ = kronecker(20, 8)
+    affine = gaussian_warmup(jax.random.key(0), target, num_starts=2, rank=8)
+    assert isinstance(affine, RotatedMap)
+    sd = np.sqrt(np.diag(np.linalg.inv(np.asarray(target.precision, float))))
+    np.testing.assert_allclose(np.sqrt(affine.covariance_diagonal) / sd, 1.0, atol=0.06)
+    np.testing.assert_allclose((affine.mean - target.mean) / sd, 0.0, atol=0.06)
