@@ -22,6 +22,7 @@ import numpy as np
 
 import sivi
 from _common import RESULTS, environment, write
+from _torch_loop import LoopSettings, MinimaxLoop
 from sivi.experiments._call import Call
 from sivi.experiments._multinomial import PROBLEMS, load_model, sivi_sm, uivi
 
@@ -34,83 +35,41 @@ AUTHORS = {100: 4.9, 200: 5.6}
 PRECISIONS = {"tf32": "tensorfloat32", "float32": "highest"}
 
 
-class Loop:
-    """SIVI-SM in eager PyTorch, as one writes it."""
+class Loop(MinimaxLoop):
+    """The loop on MNIST, the same minibatches in rotation."""
 
     def __init__(self, inputs: np.ndarray, labels: np.ndarray, num_particles: int, batch_size: int, precision: str):
         import torch
 
-        self.torch, self.num_particles = torch, num_particles
-        self.device = torch.device("cuda" if torch.cuda.is_available() else "cpu")
         torch.backends.cuda.matmul.allow_tf32 = precision == "tf32"
-        torch.manual_seed(0)
-        self.classes, self.features = PROBLEM.classes, inputs.shape[1]
-        self.dim, self.num_data = self.classes * self.features, len(inputs)
-        order = np.random.default_rng(0).permutation(len(inputs))
+        self.classes, self.features, self.num_data = PROBLEM.classes, inputs.shape[1], len(inputs)
         count = len(inputs) // batch_size
-        rows = [order[i * batch_size : (i + 1) * batch_size] for i in range(count)]
+        settings = LoopSettings(
+            self.classes * self.features,
+            num_particles,
+            LATENT,
+            HIDDEN,
+            CRITIC_HIDDEN,
+            decay_every=3000,
+            psi_divisor=PROBLEM.psi_divisor,
+            psi_every=count,
+        )
+        super().__init__(settings, "cuda" if torch.cuda.is_available() else "cpu", 0)
+        order = np.random.default_rng(0).permutation(len(inputs))[: count * batch_size].reshape(count, batch_size)
+        one_hot = torch.nn.functional.one_hot(torch.tensor(labels).long(), self.classes).float()
         self.batches = [
-            (
-                torch.tensor(inputs[own], device=self.device),
-                torch.nn.functional.one_hot(torch.tensor(labels[own]).long(), self.classes).float().T.to(self.device),
-            )
-            for own in rows
+            (torch.tensor(inputs[rows], device=self.device), one_hot[rows].T.to(self.device)) for rows in order
         ]
-        self.mean = self._network(LATENT, HIDDEN, HIDDEN, self.dim)
-        self.critic = self._network(self.dim, CRITIC_HIDDEN, CRITIC_HIDDEN, self.dim)
-        self.log_variance = torch.zeros(self.dim, device=self.device, requires_grad=True)
-        self.family = [*self.mean.parameters(), self.log_variance]
-        make = lambda parameters: torch.optim.RMSprop(parameters, lr=PROBLEM.rate, alpha=0.9, eps=1.0)  # noqa: E731
-        self.optimizer, self.critic_optimizer = make(self.family), make(self.critic.parameters())
-        self.schedulers = [
-            torch.optim.lr_scheduler.StepLR(o, 3000, 0.9) for o in (self.optimizer, self.critic_optimizer)
-        ]
-        self.done, self.psi = 0, 1.0
 
-    def _network(self, *widths: int) -> Any:
-        nn = self.torch.nn
-        layers = [nn.Linear(a, b) for a, b in zip(widths[:-1], widths[1:], strict=True)]
-        return nn.Sequential(*[part for layer in layers for part in (layer, nn.ReLU())][:-1]).to(self.device)
+    def optimizers(self, family: list[Any], critic: list[Any]) -> tuple[Any, Any]:
+        rmsprop = self.torch.optim.RMSprop
+        return tuple(rmsprop(own, lr=PROBLEM.rate, alpha=0.9, eps=1.0) for own in (family, critic))
 
-    def score(self, x: Any, batch: tuple[Any, Any]) -> Any:
-        inputs, is_label = batch
+    def score(self, x: Any) -> Any:
+        inputs, is_label = self.batches[self.done % len(self.batches)]
         logits = x.view(-1, self.classes, self.features) @ inputs.T
         residuals = is_label - self.torch.softmax(logits, dim=1)
-        return (residuals @ inputs).view(-1, self.dim) * (self.num_data / len(inputs)) - x
-
-    def draw(self, batch: tuple[Any, Any]) -> tuple[Any, Any, Any]:
-        z = self.torch.randn(self.num_particles, LATENT, device=self.device)
-        eps = self.torch.randn(self.num_particles, self.dim, device=self.device)
-        sigma = self.torch.exp(0.5 * self.log_variance.clamp(min=-6.0))
-        x = self.mean(z) + sigma * eps
-        return x, self.score(x, batch), eps / sigma
-
-    def loss(self, x: Any, score: Any, conditional: Any) -> Any:
-        g = self.critic(x) + self.psi * score
-        return (g * (2.0 * (score + conditional) - g)).sum(1).mean()
-
-    def update(self) -> None:
-        batch = self.batches[self.done % len(self.batches)]
-        loss = self.loss(*self.draw(batch))
-        for parameter, grad in zip(self.family, self.torch.autograd.grad(loss, self.family), strict=True):
-            parameter.grad = grad
-        self.optimizer.step()
-        with self.torch.no_grad():
-            drawn = self.draw(batch)
-        self.critic_optimizer.zero_grad()
-        (-self.loss(*drawn)).backward()
-        self.critic_optimizer.step()
-        for scheduler in self.schedulers:
-            scheduler.step()
-        self.done += 1
-        if self.done % len(self.batches) == 0:
-            self.psi /= PROBLEM.psi_divisor
-
-    def run(self, num_updates: int) -> None:
-        for _ in range(num_updates):
-            self.update()
-        if self.device.type == "cuda":
-            self.torch.cuda.synchronize()
+        return (residuals @ inputs).view(-1, self.settings.dim) * (self.num_data / len(inputs)) - x
 
 
 def compare(

@@ -18,6 +18,7 @@ import numpy as np
 import sivi
 from _common import RESULTS, environment, write
 from _others import MAX_OTHERS, Others
+from _torch_loop import LoopSettings, MinimaxLoop
 from sivi.datasets import load, load_reference
 from sivi.metrics import covariance_rmse
 from sivi.targets import LogisticRegression
@@ -26,7 +27,7 @@ from speed import TORCH
 #: The paper's settings for waveform, with what its authors' runs add to its text.
 UPDATES, PARTICLES = 20_000, 100
 LATENT, HIDDEN, CRITIC_HIDDEN = 10, 100, 256
-RATE, CRITIC_RATE, DECAY, DECAY_EVERY = 1e-3, 3e-3, 0.9, 3000
+RATE, CRITIC_RATE, DECAY_EVERY = 1e-3, 3e-3, 3000
 PSI_DIVISOR, PSI_EVERY = 1.004, 100
 PRIOR_VARIANCE = 100.0
 
@@ -37,70 +38,28 @@ CHUNK, SHARE = 100, 250
 BARS = {"total": 1 / 4, "first_reach": 1 / 10}
 
 
-class Loop:
-    """SIVI-SM as one writes it in eager PyTorch: modules, and an optimiser and a scheduler per player.
-
-    It has no reads by the host or copies, one backward pass per player with gradients of that player's parameters
-    alone, no graph for the critic's draws, and the closed form of the target's score.
-    """
+class Loop(MinimaxLoop):
+    """The loop on waveform, with its seconds."""
 
     def __init__(self, inputs: np.ndarray, labels: np.ndarray, seed: int):
-        import torch
+        settings = LoopSettings(
+            inputs.shape[1], PARTICLES, LATENT, HIDDEN, CRITIC_HIDDEN, DECAY_EVERY, PSI_DIVISOR, PSI_EVERY
+        )
+        super().__init__(settings, "cpu", seed)
+        self.inputs, self.labels = (self.torch.tensor(part, dtype=self.torch.float32) for part in (inputs, labels))
+        self.seconds = 0.0
 
-        self.torch = torch
-        torch.manual_seed(seed)
-        self.inputs, self.labels = (torch.tensor(part, dtype=torch.float32) for part in (inputs, labels))
-        self.dim = inputs.shape[1]
-        self.mean = self._network(LATENT, HIDDEN, HIDDEN, self.dim)
-        self.critic = self._network(self.dim, CRITIC_HIDDEN, CRITIC_HIDDEN, self.dim)
-        self.log_variance = torch.zeros(self.dim, requires_grad=True)
-        self.family = [*self.mean.parameters(), self.log_variance]
-        self.optimizer = torch.optim.Adam(self.family, lr=RATE, betas=(0.9, 0.99))
-        self.critic_optimizer = torch.optim.Adam(self.critic.parameters(), lr=CRITIC_RATE, betas=(0.9, 0.99))
-        optimizers = (self.optimizer, self.critic_optimizer)
-        self.schedulers = [torch.optim.lr_scheduler.StepLR(o, DECAY_EVERY, DECAY) for o in optimizers]
-        self.done, self.seconds, self.psi = 0, 0.0, 1.0
-
-    def _network(self, *widths: int) -> Any:
-        nn = self.torch.nn  # whose layers start uniform in ±1/√fan_in, as the paper's
-        layers = [nn.Linear(a, b) for a, b in zip(widths[:-1], widths[1:], strict=True)]
-        return nn.Sequential(*[part for layer in layers for part in (layer, nn.ReLU())][:-1])
+    def optimizers(self, family: list[Any], critic: list[Any]) -> tuple[Any, Any]:
+        adam = self.torch.optim.Adam
+        return adam(family, lr=RATE, betas=(0.9, 0.99)), adam(critic, lr=CRITIC_RATE, betas=(0.9, 0.99))
 
     def score(self, x: Any) -> Any:
         residuals = self.labels - self.torch.sigmoid(x @ self.inputs.T)
         return residuals @ self.inputs - x / PRIOR_VARIANCE
 
-    def draw(self, num: int) -> tuple[Any, Any, Any]:
-        """x, and the scores at it of the target and of the conditional, the latter with its sign changed."""
-        z, eps = self.torch.randn(num, LATENT), self.torch.randn(num, self.dim)
-        sigma = self.torch.exp(0.5 * self.log_variance.clamp(min=-6.0))
-        x = self.mean(z) + sigma * eps
-        return x, self.score(x), eps / sigma
-
-    def loss(self, x: Any, score: Any, conditional: Any) -> Any:
-        g = self.critic(x) + self.psi * score
-        return (g * (2.0 * (score + conditional) - g)).sum(1).mean()
-
-    def update(self) -> None:
-        loss = self.loss(*self.draw(PARTICLES))
-        for parameter, grad in zip(self.family, self.torch.autograd.grad(loss, self.family), strict=True):
-            parameter.grad = grad
-        self.optimizer.step()
-        with self.torch.no_grad():
-            drawn = self.draw(PARTICLES)
-        self.critic_optimizer.zero_grad()
-        (-self.loss(*drawn)).backward()
-        self.critic_optimizer.step()
-        for scheduler in self.schedulers:
-            scheduler.step()
-        self.done += 1
-        if self.done % PSI_EVERY == 0:
-            self.psi /= PSI_DIVISOR
-
     def run(self, num_updates: int) -> None:
         start = time.perf_counter()
-        for _ in range(num_updates):
-            self.update()
+        super().run(num_updates)
         self.seconds += time.perf_counter() - start
 
     def sample(self, num: int) -> np.ndarray:

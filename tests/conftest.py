@@ -31,6 +31,14 @@ def offline(tmp_path_factory):
         yield
 
 
+@pytest.fixture
+def data_cache(monkeypatch, tmp_path):
+    """An empty cache of datasets, and no folder of data."""
+    monkeypatch.delenv("SIVI_DATA_DIR", raising=False)
+    monkeypatch.setenv("SIVI_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path / "cache"
+
+
 @pytest.fixture(autouse=True, scope="module")
 def forget_programs_of_the_last_file():
     yield

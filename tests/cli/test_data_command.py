@@ -8,14 +8,7 @@ from sivi.datasets._entry import Address
 
 
 @pytest.fixture
-def cache(monkeypatch, tmp_path):
-    monkeypatch.delenv("SIVI_DATA_DIR", raising=False)
-    monkeypatch.setenv("SIVI_CACHE_DIR", str(tmp_path / "cache"))
-    return tmp_path / "cache"
-
-
-@pytest.fixture
-def served(cache, monkeypatch):
+def served(data_cache, monkeypatch):
     """A tiny dataset that can be downloaded, and one that cannot."""
     with serving({"tiny": TINY}) as (url, _):
         entries = {"lost": tiny(Address(f"{url}/lost")), "tiny": tiny(Address(f"{url}/tiny"))}
@@ -27,16 +20,16 @@ def data(*arguments):
     return main(["data", *map(str, arguments)])
 
 
-def test_list(cache, capsys, monkeypatch, tmp_path):
+def test_list(data_cache, capsys, monkeypatch, tmp_path):
     assert data("list") == 0
     header, _, *rows = capsys.readouterr().out.splitlines()
     assert header.split() == ["name", "rows", "features", "kind", "found", "in", "licence", "what"]
     assert [row.split()[0] for row in rows] == list(datasets.names())
     assert all("not here" in row for row in rows)
     assert rows[1].split()[:5] == ["mnist", "70,000", "784", "10", "classes"]
-    for folder in (cache, tmp_path / "data"):
+    for folder in (data_cache, tmp_path / "data"):
         (folder / "boston").mkdir(parents=True)
-    (cache / "boston" / "housing.data").touch()
+    (data_cache / "boston" / "housing.data").touch()
     data("list")
     assert "cache" in capsys.readouterr().out.splitlines()[5]
     (tmp_path / "data" / "boston" / "housing.data").touch()
@@ -45,16 +38,16 @@ def test_list(cache, capsys, monkeypatch, tmp_path):
     assert "data folder" in capsys.readouterr().out.splitlines()[5]
 
 
-def test_fetch(served, cache, capsys):
+def test_fetch(served, data_cache, capsys):
     assert data("fetch", "tiny") == 0
-    assert capsys.readouterr().out == f"tiny: {cache / TINY_PATH}\n"
-    assert (cache / TINY_PATH).read_bytes() == TINY
+    assert capsys.readouterr().out == f"tiny: {data_cache / TINY_PATH}\n"
+    assert (data_cache / TINY_PATH).read_bytes() == TINY
 
 
-def test_fetch_into_a_folder(served, cache, tmp_path, capsys):
+def test_fetch_into_a_folder(served, data_cache, tmp_path, capsys):
     assert data("fetch", "tiny", "--out", tmp_path / "data") == 0
     assert capsys.readouterr().out == f"tiny: {tmp_path / 'data' / TINY_PATH}\n"
-    assert not cache.exists()
+    assert not data_cache.exists()
 
 
 def test_fetch_all_goes_on_after_a_failure(served, tmp_path, capsys):

@@ -37,13 +37,6 @@ def server():
 
 
 @pytest.fixture
-def cache(monkeypatch, tmp_path):
-    monkeypatch.delenv("SIVI_DATA_DIR", raising=False)
-    monkeypatch.setenv("SIVI_CACHE_DIR", str(tmp_path / "cache"))
-    return tmp_path / "cache"
-
-
-@pytest.fixture
 def at(server, monkeypatch):
     """Puts the tiny dataset's file at addresses of the server."""
     server[1].clear()
@@ -57,17 +50,17 @@ def at(server, monkeypatch):
 
 
 @pytest.mark.parametrize("path", ["whole", "zip"])
-def test_load_downloads_once(at, cache, path, capfd):
+def test_load_downloads_once(at, data_cache, path, capfd):
     asked = at(path)
     for _ in range(2):
         np.testing.assert_array_equal(datasets.load("tiny").outputs, [3.0, 6.0, 9.0, 12.0])
     assert asked == [path]
-    assert (cache / TINY_PATH).read_bytes() == TINY
-    assert os.listdir(cache / "tiny") == ["tiny.data"]
+    assert (data_cache / TINY_PATH).read_bytes() == TINY
+    assert os.listdir(data_cache / "tiny") == ["tiny.data"]
     assert capfd.readouterr() == ("", "")  # no terminal, no bar
 
 
-def test_without_leave_nothing_is_asked(at, cache):
+def test_without_leave_nothing_is_asked(at, data_cache):
     asked = at("whole")
     with pytest.raises(datasets.DatasetError, match="was not to be downloaded"):
         datasets.load("tiny", download=False)
@@ -85,16 +78,16 @@ def test_without_leave_nothing_is_asked(at, cache):
         ("two-zip", r"/two-zip must have one file numbers, and has 2\)"),
     ],
 )
-def test_what_is_not_the_file_leaves_nothing(at, cache, path, reason):
+def test_what_is_not_the_file_leaves_nothing(at, data_cache, path, reason):
     at(path)
     with pytest.raises(
         datasets.DatasetError, match=rf"^tiny is not here: .* could not be downloaded \(http:.*{reason}; "
     ):
         datasets.load("tiny")
-    assert not cache.exists()
+    assert not data_cache.exists()
 
 
-def test_no_network(at, cache, monkeypatch):
+def test_no_network(at, data_cache, monkeypatch):
     """Addresses beyond this machine lead to a proxy that is not there."""
     address = Address("https://archive.ics.uci.edu/tiny.data")
     monkeypatch.setattr(_catalogue, "ENTRIES", {"tiny": tiny(address)})
@@ -102,22 +95,22 @@ def test_no_network(at, cache, monkeypatch):
         datasets.load("tiny")
 
 
-def test_the_next_address_is_tried(at, cache):
+def test_the_next_address_is_tried(at, data_cache):
     asked = at("none", "other", "zip", "whole")
     datasets.load("tiny")
     assert asked == ["none", "other", "zip"]
 
 
-def test_a_damaged_file_of_the_cache_is_replaced(at, cache):
+def test_a_damaged_file_of_the_cache_is_replaced(at, data_cache):
     asked = at("whole")
     datasets.load("tiny")
-    (cache / TINY_PATH).write_bytes(TINY[:-1])
-    assert datasets.fetch("tiny") == datasets.Location("cache", (cache / TINY_PATH,))
-    assert (cache / TINY_PATH).read_bytes() == TINY
+    (data_cache / TINY_PATH).write_bytes(TINY[:-1])
+    assert datasets.fetch("tiny") == datasets.Location("cache", (data_cache / TINY_PATH,))
+    assert (data_cache / TINY_PATH).read_bytes() == TINY
     assert len(asked) == 2
 
 
-def test_into_a_folder(at, cache, monkeypatch, tmp_path):
+def test_into_a_folder(at, data_cache, monkeypatch, tmp_path):
     asked = at("whole")
     folder = tmp_path / "new" / "folder"
     for _ in range(2):
@@ -126,7 +119,7 @@ def test_into_a_folder(at, cache, monkeypatch, tmp_path):
     (folder / TINY_PATH).write_bytes(b"")
     datasets.fetch("tiny", folder)
     assert len(asked) == 2
-    assert not cache.exists()
+    assert not data_cache.exists()
     monkeypatch.setenv("SIVI_DATA_DIR", str(folder))
     assert datasets.find("tiny").place == "data folder"
     datasets.load("tiny", download=False)
@@ -140,15 +133,15 @@ def test_into_a_folder_that_fails(at, tmp_path):
     assert not (tmp_path / "folder").exists()
 
 
-def test_a_folder_that_cannot_be_written(at, cache):
+def test_a_folder_that_cannot_be_written(at, data_cache):
     at("whole")
-    cache.write_text("a file")
+    data_cache.write_text("a file")
     with pytest.raises(datasets.DatasetError, match=r"^'.*/cache/tiny' must be a folder that can be written to; "):
         datasets.load("tiny")
 
 
 @pytest.mark.parametrize("error", [OSError(28, "No space left on device"), KeyboardInterrupt()])
-def test_a_write_that_fails_leaves_no_part(at, cache, monkeypatch, error):
+def test_a_write_that_fails_leaves_no_part(at, data_cache, monkeypatch, error):
     at("whole")
 
     def fails(descriptor):
@@ -157,16 +150,16 @@ def test_a_write_that_fails_leaves_no_part(at, cache, monkeypatch, error):
     monkeypatch.setattr(_files.os, "fsync", fails)
     with pytest.raises((datasets.DatasetError, KeyboardInterrupt)):
         datasets.load("tiny")
-    assert os.listdir(cache / "tiny") == []
+    assert os.listdir(data_cache / "tiny") == []
 
 
-def test_bar_on_a_terminal_only_and_on_standard_error(at, cache, capfd, monkeypatch):
+def test_bar_on_a_terminal_only_and_on_standard_error(at, data_cache, capfd, monkeypatch):
     at("whole")
     monkeypatch.setattr("sys.stderr.isatty", lambda: True, raising=False)
     datasets.fetch("tiny")
     out, err = capfd.readouterr()
     assert out == ""
     assert "tiny.data" in err
-    (cache / TINY_PATH).unlink()
+    (data_cache / TINY_PATH).unlink()
     datasets.fetch("tiny", progress=False)
     assert capfd.readouterr() == ("", "")

@@ -14,12 +14,14 @@ from typing import Any
 import numpy as np
 
 from .. import datasets, defaults
-from ..objectives import MLPCritic, ScoreMatching, SurrogateELBO, UnbiasedELBO
+from ..objectives import MLPCritic, ScoreMatching, SurrogateELBO
 from ..optimizers import RMSProp
 from ..schedules import StepDecay
 from ..targets import MultinomialRegression
 from ._call import Call, FittedMethod
 from ._paper_settings import FAMILY as TOY_FAMILY
+from ._paper_settings import unbiased
+from .base import Job
 
 #: z ~ N(0, I₁₀₀), and μ of widths [100, 200, 200, dim].
 FAMILY = {**TOY_FAMILY, "latent_dim": 100, "hidden": (200, 200)}
@@ -89,16 +91,7 @@ def sivi(problem: DataProblem, num_particles: int) -> Call:
 
 def uivi(problem: DataProblem, num_particles: int) -> Call:
     """UIVI: 10 iterations of inner HMC of which 5 are dropped."""
-    objective = UnbiasedELBO(
-        num_particles=num_particles,
-        num_iterations=10,
-        burn_in=5,
-        num_leapfrog=5,
-        step_size=0.2,
-        target_acceptance=0.9,
-        jitter=0.0,
-        optimizer=_rmsprop(0.01),
-    )
+    objective = unbiased(StepDecay(0.01, factor=0.9, every=3000), num_particles)
     return Call(objective, {**FAMILY, "sigma_init": 0.5}, (problem.batch_size, "rotate"))
 
 
@@ -156,6 +149,16 @@ def job_settings(name: str, method: str, seed: int, mode: str, quick_updates: in
         "prior_scale": 1.0,
         **found.call().described(problem.dim, problem.num_data),
     }
+
+
+def all_jobs(mode: str, seeds: int, quick_updates: int, more: Mapping[str, Any]) -> list[Job]:
+    """A job for every dataset, method and seed; `more` is added to the settings of each."""
+    return [
+        Job(f"{problem}-{name}-{seed}", {**job_settings(problem, name, seed, mode, quick_updates), **more})
+        for seed in range(seeds)
+        for problem in PROBLEMS
+        for name in NAMES
+    ]
 
 
 SETTINGS_TEXT = """\

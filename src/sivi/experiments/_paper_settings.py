@@ -23,7 +23,7 @@ from ..objectives import (
     UnbiasedELBO,
 )
 from ..optimizers import Adam, RMSProp
-from ..schedules import Cosine, StepDecay
+from ..schedules import Cosine, Schedule, StepDecay
 from ..targets import Banana, ExactTarget, Multimodal, XShaped
 from ._call import Call, build_family
 
@@ -101,15 +101,20 @@ def sivi() -> SurrogateELBO:
 
 def uivi() -> UnbiasedELBO:
     """UIVI: one particle, 10 iterations of inner HMC; RMSProp with its authors' rate, which here falls as a cosine."""
+    return unbiased(Cosine(0.01))
+
+
+def unbiased(rate: Schedule, num_particles: int = 1) -> UnbiasedELBO:
+    """UIVI as in all experiments: 10 iterations of inner HMC of which 5 are dropped, and RMSProp."""
     return UnbiasedELBO(
-        num_particles=1,
+        num_particles=num_particles,
         num_iterations=10,
         burn_in=5,
         num_leapfrog=5,
         step_size=0.2,
         target_acceptance=0.9,
         jitter=0.0,
-        optimizer=RMSProp(Cosine(0.01), decay=0.9, eps=1.0),
+        optimizer=RMSProp(rate, decay=0.9, eps=1.0),
     )
 
 

@@ -15,14 +15,15 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import datasets, defaults
-from ..objectives import MLPCritic, ScoreMatching, SurrogateELBO, UnbiasedELBO
-from ..optimizers import Adam, RMSProp
+from ..objectives import MLPCritic, ScoreMatching, SurrogateELBO
+from ..optimizers import Adam
 from ..posterior import Posterior
 from ..schedules import StepDecay
 from ..targets import LogisticRegression
 from ._call import Call, FittedMethod
 from ._fits import fit_stages
 from ._paper_settings import FAMILY as TOY_FAMILY
+from ._paper_settings import unbiased
 from .base import Job
 
 DIM, NUM_DATA, NUM_UPDATES = 22, 400, 20_000
@@ -58,17 +59,7 @@ def sivi() -> Call:
 
 def uivi() -> Call:
     """UIVI: one particle, 10 iterations of inner HMC of which 5 are dropped, RMSProp, σ₀ = 0.5."""
-    objective = UnbiasedELBO(
-        num_particles=1,
-        num_iterations=10,
-        burn_in=5,
-        num_leapfrog=5,
-        step_size=0.2,
-        target_acceptance=0.9,
-        jitter=0.0,
-        optimizer=RMSProp(StepDecay(0.01, factor=0.9, every=3000), decay=0.9, eps=1.0),
-    )
-    return Call(objective, {**FAMILY, "sigma_init": 0.5})
+    return Call(unbiased(StepDecay(0.01, factor=0.9, every=3000)), {**FAMILY, "sigma_init": 0.5})
 
 
 METHODS = {

@@ -12,7 +12,7 @@ from . import combined
 from ._curves import CHUNK, fit_curve
 from ._figures import panels
 from ._markdown import number, table
-from ._multinomial import NAMES, PROBLEMS, SETTINGS_TEXT, fit_arguments, job_settings, load_model, methods
+from ._multinomial import NAMES, PROBLEMS, SETTINGS_TEXT, all_jobs, fit_arguments, load_model, methods
 from .base import Experiment, Job, Results
 
 if TYPE_CHECKING:
@@ -52,12 +52,7 @@ class MLRCurves(Experiment):
         if mode != "full":
             chunk_size = max(1, QUICK_UPDATES // QUICK_CHUNKS)
             own = {"draws": QUICK_DRAWS, "last_draws": QUICK_DRAWS, "chunk_size": chunk_size}
-        return [
-            Job(f"{problem}-{name}-{seed}", {**job_settings(problem, name, seed, mode, QUICK_UPDATES), **own})
-            for seed in range(seeds)
-            for problem in PROBLEMS
-            for name in NAMES
-        ]
+        return all_jobs(mode, seeds, QUICK_UPDATES, own)
 
     def run_job(self, job: Job, scratch: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         settings = job.settings

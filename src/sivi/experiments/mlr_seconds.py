@@ -10,7 +10,7 @@ import numpy as np
 from ..fit import FitReport, fit
 from ._curves import CHUNK
 from ._markdown import number, table
-from ._multinomial import NAMES, PROBLEMS, fit_arguments, job_settings, load_model, methods
+from ._multinomial import NAMES, PROBLEMS, all_jobs, fit_arguments, load_model, methods
 from .base import Experiment, Job, Results
 
 #: Milliseconds in the paper, on an RTX 2080.
@@ -41,12 +41,7 @@ class MLRSeconds(Experiment):
     def jobs(self, mode: str, seeds: int) -> list[Job]:
         updates, chunks = CHUNKS[mode]
         timed = {"chunk_size": updates, "chunks": chunks, "num_steps": updates * chunks}
-        return [
-            Job(f"{problem}-{name}-{seed}", {**job_settings(problem, name, seed, mode, updates), **timed})
-            for seed in range(seeds)
-            for problem in PROBLEMS
-            for name in NAMES
-        ]
+        return all_jobs(mode, seeds, updates, timed)
 
     def run_job(self, job: Job, scratch: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         settings = job.settings

@@ -4,10 +4,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from .._types import Scalar
-from .base import Target
+from .base import Target, TargetOfTarget
 
 
-class Anchored(Target):
+class Anchored(TargetOfTarget):
     """S_B(x) + S(a) − S_B(a): the score of a minibatch B, less its error at the anchor a.
 
     Unbiased, as S_B is. At a there is no noise at all, and around it only that of the curvature: where x spreads over
@@ -36,18 +36,6 @@ class Anchored(Target):
     def at(target: Target, point: Float[Array, " dim"]) -> "Anchored":
         """With the anchor `point`; looks at all data once."""
         return Anchored(target, point, target.score(point))
-
-    @property
-    def dim(self) -> int:
-        return self.target.dim
-
-    @property
-    def num_data(self) -> int | None:
-        return self.target.num_data
-
-    @property
-    def knows_log_prob(self) -> bool:
-        return self.target.knows_log_prob
 
     def log_prob(self, x: Float[Array, " dim"], batch: Int[Array, " batch"] | None = None) -> Scalar:
         value = self.target.log_prob(x, batch)

@@ -81,6 +81,24 @@ class Target(eqx.Module):
         return True
 
 
+class TargetOfTarget(Target):
+    """A target made of another one, with the same unknowns and data."""
+
+    target: eqx.AbstractVar[Target]
+
+    @property
+    def dim(self) -> int:
+        return self.target.dim
+
+    @property
+    def num_data(self) -> int | None:
+        return self.target.num_data
+
+    @property
+    def knows_log_prob(self) -> bool:
+        return self.target.knows_log_prob
+
+
 class ExactTarget(Target):
     """A target whose `log_prob` is normalised and that can be sampled exactly: ground truth for tests."""
 

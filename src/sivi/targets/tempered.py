@@ -4,10 +4,10 @@ from jaxtyping import Array, Float, Int
 
 from .._layout import Layout
 from .._types import Scalar
-from .base import Target
+from .base import Target, TargetOfTarget
 
 
-class Tempered(Target):
+class Tempered(TargetOfTarget):
     """log density β log p(x) + (1 − β) log p₀(x); without a base p₀, just p^β.
 
     Attributes:
@@ -21,16 +21,8 @@ class Tempered(Target):
     base: Target | None = None
 
     @property
-    def dim(self) -> int:
-        return self.target.dim
-
-    @property
     def layout(self) -> Layout:
         return self.target.layout
-
-    @property
-    def num_data(self) -> int | None:
-        return self.target.num_data
 
     @property
     def knows_log_prob(self) -> bool:

@@ -4,10 +4,10 @@ from jaxtyping import Array, Float, Int
 
 from .._affine import AffineMap
 from .._types import Scalar
-from .base import Target
+from .base import Target, TargetOfTarget
 
 
-class Whitened(Target):
+class Whitened(TargetOfTarget):
     """The target pulled back to u: log p(m + L u) + log |det L|, with score Lᵀ S(m + L u).
 
     Attributes:
@@ -29,18 +29,6 @@ class Whitened(Target):
     def __check_init__(self) -> None:
         if self.affine.dim != self.target.dim:
             raise ValueError(f"affine must have the target's dim, {self.target.dim}; got {self.affine.dim}.")
-
-    @property
-    def dim(self) -> int:
-        return self.target.dim
-
-    @property
-    def num_data(self) -> int | None:
-        return self.target.num_data
-
-    @property
-    def knows_log_prob(self) -> bool:
-        return self.target.knows_log_prob
 
     def log_prob(self, x: Float[Array, " dim"], batch: Int[Array, " batch"] | None = None) -> Scalar:
         return self.target.log_prob(self.affine.forward(x), batch) + self.affine.log_det
