@@ -3,7 +3,7 @@
     SIVI_DATA_DIR=... python benchmarks/mlr_reference.py [--problems mnist,hapt] [--quick] [--out FOLDER]
 
 The chains run in the coordinates of the Gaussian warm-up of `sivi.fit`, x = m + L u, with L a rotation along the two
-axes of the coefficients, a diagonal and 64 directions of their own: in u the posterior is close to N(0, I), which takes
+axes of the coefficients, a diagonal and directions of their own: in u the posterior is close to N(0, I), which takes
 the place of a mass matrix. All products are in full float32. The chains start at draws of the warm-up Gaussian made
 twice as wide. R-hat is of 200 random coordinates of x and of the predictive probability of the label of 200 test rows;
 the moments are of all coordinates and all draws. `results/mlr_reference_<problem>.npz` has the moments,

@@ -1,15 +1,17 @@
 """Time of one update on MNIST, against an eager PyTorch loop of the same algorithm and sizes on the same device.
 
-    SIVI_DATA_DIR=... python benchmarks/mlr_speed.py [--quick] [--out FILE]
+    SIVI_DATA_DIR=... python benchmarks/mlr_speed.py [--particles 100,200] [--uivi 1,100] [--quick] [--out FILE]
 
 SIVI-SM with the paper's settings at 100 and 200 particles: a chunk of `sivi.fit`, then as many updates of the loop, in
 turn. The loop has its data on the device, the closed form of the score, one backward pass per player with gradients of
 that player's parameters alone, and never reads a number; the device is waited for at the end of a block only. Both
 sides once with TF32 products and once in float32. Then UIVI, its inner chains batched, at 1 and at 100 particles. The
-share of the matrix rate is that of a large square product, measured here in the same precision.
+share of the matrix rate is that of a large square product, measured here in the same precision. Methods
+that are not run keep their rows in FILE.
 """
 
 import argparse
+import json
 import statistics
 import time
 from collections.abc import Callable
@@ -140,7 +142,8 @@ def matrix_rate(precision: str, size: int) -> float:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="some rows of the data, few updates")
-    parser.add_argument("--particles", default="100,200", help="numbers of particles of SIVI-SM")
+    parser.add_argument("--particles", type=_numbers, default=(100, 200), help="numbers of particles of SIVI-SM")
+    parser.add_argument("--uivi", type=_numbers, default=(1, 100), help="numbers of particles of UIVI; '' for none")
     parser.add_argument("--out", type=Path, default=None)
     args = parser.parse_args()
     block, alternations, size = (2, 2, 512) if args.quick else (200, 7, 8192)
@@ -148,9 +151,12 @@ def main() -> None:
     inputs, labels = (np.asarray(part) for part in model.data)
     batch_size = min(PROBLEM.batch_size, len(inputs) // 3)
     out = args.out or RESULTS / f"mlr_speed_{jax.default_backend()}.json"
-    rows, rates = [], {precision: matrix_rate(precision, size) for precision in PRECISIONS}
+    names = {f"SIVI-SM({n})" for n in args.particles} | {f"UIVI({n})" for n in args.uivi}
+    rows = json.loads(out.read_text())["rows"] if out.exists() else []
+    rows = [row for row in rows if row["method"] not in names]
+    rates = {precision: matrix_rate(precision, size) for precision in PRECISIONS}
     for precision, rate in rates.items():
-        for num_particles in map(int, args.particles.split(",")):
+        for num_particles in args.particles:
             loop = Loop(inputs, labels, num_particles, batch_size, precision)
             loop.run(block)
             call = sivi_sm(PROBLEM, num_particles)
@@ -168,12 +174,15 @@ def main() -> None:
                 "gflop_per_update": gflop,
                 "share_of_matrix_rate": {name: 1e3 * gflop / ms / rate for name, ms in medians.items()},
                 "matrix_gflop_per_second": rate,
+                "updates_per_block": block,
+                "environment": environment(),
             }
             rows.append(row)
             print(f"{row['method']} {precision}: {medians}, ratio {row['ratio']:.2f}", flush=True)
-            write(out, {"rows": rows, "updates_per_block": block, "environment": environment()})
-    for num_particles in (1, 100):
-        times = compare(model, uivi(PROBLEM, num_particles), None, "tf32", max(1, block // 10), alternations)
+            write(out, {"rows": rows})
+    for num_particles in args.uivi:
+        few = max(1, block // 10)
+        times = compare(model, uivi(PROBLEM, num_particles), None, "tf32", few, alternations)
         median = statistics.median(times["sivi"])
         rows.append(
             {
@@ -184,10 +193,16 @@ def main() -> None:
                 "ms_per_particle": median / num_particles,
                 "gflop_per_update": flop_of_uivi(num_particles, batch_size) / 1e9,
                 "share_of_matrix_rate": flop_of_uivi(num_particles, batch_size) / 1e6 / median / rates["tf32"],
+                "updates_per_block": few,
+                "environment": environment(),
             }
         )
         print(f"UIVI({num_particles}): {median:.3f} ms, {median / num_particles:.4f} ms a particle", flush=True)
-        write(out, {"rows": rows, "updates_per_block": block, "environment": environment()})
+        write(out, {"rows": rows})
+
+
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(",") if part)
 
 
 if __name__ == "__main__":

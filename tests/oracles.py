@@ -66,7 +66,7 @@ def fisher_divergence(conditional: LinearGaussian, target: GaussianMixture) -> A
 def optimal_critic(conditional: LinearGaussian, target: GaussianMixture):
     """g(x) = S(x) − ∇log q(x), held fixed: it does not follow the family's parameters."""
     C_inv = jnp.linalg.inv(conditional.covariance)
-    return lambda x, score: score_of(target, x) + C_inv @ (x - conditional.b)
+    return lambda x: lambda score: score_of(target, x) + C_inv @ (x - conditional.b)
 
 
 def score_of(target: GaussianMixture, x: Array) -> Array:

@@ -53,11 +53,12 @@ class AxisRotation(eqx.Module):
     """Q = diag(Q¹, Q², …), one block per array; seen as a matrix, an array Y is mapped to R Y Cᵀ.
 
     With orthogonal R and C that is a Kronecker product, which takes rows + cols products per entry, and not
-    rows · cols.
+    rows · cols. At no further product, every row of Y can have a matrix C of its own, by which it is turned before R
+    mixes the rows.
 
     Attributes:
         views: How each array is seen as a matrix.
-        factors: Per array R and C; None where nothing is turned.
+        factors: Per array R and C, the latter one matrix or one for every row; None where nothing is turned.
 
     Example:
         >>> turn = jnp.array([[0.0, -1.0], [1.0, 0.0]])
@@ -67,7 +68,7 @@ class AxisRotation(eqx.Module):
     """
 
     views: tuple[AxisView, ...]
-    factors: tuple[tuple[Float[Array, "_ _"] | None, Float[Array, "_ _"] | None], ...]
+    factors: tuple[tuple[Float[Array, "_ _"] | None, Float[Array, "*rows _ _"] | None], ...]
 
     @property
     def dim(self) -> int:
@@ -75,20 +76,34 @@ class AxisRotation(eqx.Module):
 
     def apply(self, v: Float[Array, " dim"]) -> Float[Array, " dim"]:
         """Q v."""
-        return self._between(v, list(self.factors))
+        return self._applied(v, list(self.factors))
 
     def undo(self, v: Float[Array, " dim"]) -> Float[Array, " dim"]:
         """Qᵀ v, which is Q⁻¹ v."""
-        return self._between(v, [tuple(None if f is None else f.T for f in pair) for pair in self.factors])
+        parts = []
+        for view, (left, right) in zip(self.views, self.factors, strict=True):
+            part = view.matrix(v)
+            part = part if left is None else left.T @ part
+            parts.append(view.vector(part if right is None else _each_row(jnp.swapaxes(right, -1, -2), part)))
+        return _joined(parts)
 
     def variances(self, v: Float[Array, " dim"]) -> Float[Array, " dim"]:
         """The diagonal of Q diag(v) Qᵀ."""
-        return self._between(v, [tuple(None if f is None else f**2 for f in pair) for pair in self.factors])
+        return self._applied(v, [tuple(None if f is None else f**2 for f in pair) for pair in self.factors])
 
-    def _between(self, v: Float[Array, " dim"], factors: list[tuple[Array | None, ...]]) -> Float[Array, " dim"]:
+    def _applied(self, v: Float[Array, " dim"], factors: list[tuple[Array | None, ...]]) -> Float[Array, " dim"]:
         parts = []
         for view, (left, right) in zip(self.views, factors, strict=True):
             part = view.matrix(v)
-            part = part if left is None else left @ part
-            parts.append(view.vector(part if right is None else part @ right.T))
-        return parts[0] if len(parts) == 1 else jnp.concatenate(parts)
+            part = part if right is None else _each_row(right, part)
+            parts.append(view.vector(part if left is None else left @ part))
+        return _joined(parts)
+
+
+def _each_row(right: Float[Array, "*rows cols cols"], part: Float[Array, "rows cols"]) -> Float[Array, "rows cols"]:
+    """C y for every row y, with one C for all or one for each."""
+    return part @ right.T if right.ndim == 2 else jnp.einsum("ikl,il->ik", right, part)
+
+
+def _joined(parts: list[Array]) -> Array:
+    return parts[0] if len(parts) == 1 else jnp.concatenate(parts)

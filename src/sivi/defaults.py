@@ -25,6 +25,8 @@ from .warmup import gaussian_warmup
 BRIDGED_UP_TO = 10
 #: Up to this many unknowns the affine map is a full matrix, z as long as x, and the run shorter than above it.
 FULL_MATRIX_UP_TO = 128
+#: From this many unknowns on, the affine map has twice as many directions of its own.
+MORE_DIRECTIONS_FROM = 1000
 #: Up to this many data an update sees all of them.
 ALL_DATA_UP_TO = 10_000
 
@@ -167,7 +169,7 @@ def recipe(dim: int, num_data: int | None = None) -> Recipe:
         batch_size=2_000 if minibatches else None,
         warmup_starts=16 if dim <= 50 else 8 if some else 4,
         warmup_steps=300 if some else 600,
-        warmup_rank=None if some else 64,
+        warmup_rank=None if some else 64 if dim < MORE_DIRECTIONS_FROM else 128,
         latent_dim=max(dim, 3) if some else 64,
         hidden=(64, 64),
         critic_hidden=(128, 128),

@@ -43,6 +43,9 @@ class TestSettings:
         assert (arguments["batch_size"], arguments["batching"], arguments["whiten"]) == (batch, "rotate", None)
         objective = arguments["objective"]
         assert (objective.num_particles, objective.critic_steps, objective.critic.hidden) == (200, 1, (256, 256))
+        assert objective.split is False
+        halves = fit_arguments(PROBLEMS[name], "sivi-sm-200-halves", 3, "full")["objective"]
+        assert (halves.num_particles, halves.splits) == (200, True)
         for optimizer in (objective.optimizer, objective.critic_optimizer):
             assert (optimizer.decay, optimizer.eps) == (0.9, 1.0)
             np.testing.assert_allclose(optimizer.learning_rate(6500), rate * 0.81, rtol=1e-6)
@@ -194,12 +197,13 @@ class TestTables:
         trace = np.array([[1.0, 2.0], [3.0, 1.0], [2.0, 0.5], [4.0, 2.0]])
         settings = {"problem": "mnist", "method": "sivi-sm-100", "seed": 0}
         arrays = {"loss": trace, "critic_norm": trace}
-        result = JobResult(Job("mnist-0", settings), {"loss": 60.0, "critic_norm": 58.0}, arrays)
-        results = Results("mlr-convergence", "full", 1, (result,), ("hapt-0",))
+        result = JobResult(Job("mnist-sivi-sm-100-0", settings), {"loss": 60.0, "critic_norm": 58.0}, arrays)
+        results = Results("mlr-convergence", "full", 1, (result,), ("hapt-sivi-sm-100-0",))
         text = MLRConvergence().report(results)
-        assert "| MNIST | 60.00 | 58.00 | 58.51 |" in text
-        assert "| HAPT | not run | not run | 8.27 |" in text
-        assert len(MLRConvergence().figures(results)["mlr-convergence"].axes) == 2
+        assert "| MNIST | SIVI-SM(100) | 60.00 | 58.00 | 58.51 |" in text
+        assert "| HAPT | SIVI-SM(100), halves | not run | not run | 8.27 |" in text
+        axes = MLRConvergence().figures(results)["mlr-convergence"].axes
+        assert [bool(ax.lines) for ax in axes] == [True, False, False, False]
 
     def test_seconds(self):
         settings = {"problem": "mnist", "method": "uivi-1", "seed": 0, "chunks": 4, "chunk_size": 500}
@@ -212,7 +216,8 @@ class TestTables:
 
 def test_labels_name_the_particles():
     assert [method.label for method in methods(PROBLEMS["mnist"]).values()] == [
-        "SIVI-SM(100)", "SIVI-SM(200)", "SIVI(1)", "SIVI(10)", "SIVI(20)", "UIVI(1)", "default call",
+        "SIVI-SM(100)", "SIVI-SM(200)", "SIVI-SM(100), halves", "SIVI-SM(200), halves",
+        "SIVI(1)", "SIVI(10)", "SIVI(20)", "UIVI(1)", "default call",
     ]  # fmt: skip
 
 

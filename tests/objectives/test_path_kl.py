@@ -34,9 +34,9 @@ def path_gradient(objective, family, target, noise):
 
     def gradient(*one):
         batch = tuple(array[None] for array in one)
-        grads, metrics = eqx.filter_grad(
-            lambda f: objective.family_loss(f, lambda x, s: critic(x, s), target, None, batch), has_aux=True
-        )(family)
+        grads, metrics = eqx.filter_grad(lambda f: objective.family_loss(f, critic, target, None, batch), has_aux=True)(
+            family
+        )
         return {**jax.tree.map(jnp.negative, gradient_of(grads)), **metrics}
 
     return monte_carlo(gradient, noise)
@@ -63,7 +63,7 @@ def test_gradient_with_sigma_of_z_is_that_of_the_kl_by_quadrature(x64, mixing):
         x_of = lambda f: f.joint(*one).x  # noqa: E731
         full = eqx.filter_grad(lambda f: log_q(f, x_of(f)) - target.log_prob(x_of(f)))(family)
         score = jax.grad(lambda x: log_q(family, x))
-        field = lambda x, s: s - score(x)  # noqa: E731
+        field = lambda x: lambda s: s - score(x)  # noqa: E731
         batch = tuple(array[None] for array in one)
         path = eqx.filter_grad(lambda f: PathKL(clip=None).family_loss(f, field, target, None, batch)[0])(family)
         # The two differ by the score of q at the draw, whose mean is zero.
@@ -95,7 +95,7 @@ def test_the_critic_learns_the_score_of_q(family_name):
 
     if family_name == "linear":
         family, target = linear_gaussian_family(), gaussian_target()
-        truth = lambda x: optimal_critic(family.conditional, target)(x, None)  # noqa: E731
+        truth = lambda x: optimal_critic(family.conditional, target)(x)(None)  # noqa: E731
     else:
         family, target = quadrature_family("implicit"), sivi.targets.Multimodal()
         truth = lambda x: target.score(x) - jax.grad(lambda y: log_q(family, y))(x)  # noqa: E731
@@ -112,7 +112,7 @@ def test_the_critic_learns_the_score_of_q(family_name):
 def test_warm_up_trains_the_critic_before_the_family_moves():
     family, target = linear_gaussian_family(), gaussian_target()
     points = jax.vmap(family.sample)(jax.random.split(jax.random.key(1), 2000))
-    exact = jax.vmap(lambda x: optimal_critic(family.conditional, target)(x, None))(points)
+    exact = jax.vmap(lambda x: optimal_critic(family.conditional, target)(x)(None))(points)
 
     def error(warmup):
         objective = PathKL(critic_warmup=warmup).bind(1000)
@@ -159,7 +159,7 @@ def test_warm_up_trains_the_critic_however_short_the_run():
     """The critic's rate falls over the run; a run of 20 updates must not end the warm-up after as many."""
     family, target = linear_gaussian_family(), gaussian_target()
     points = jax.vmap(family.sample)(jax.random.split(jax.random.key(1), 2000))
-    exact = jax.vmap(lambda x: optimal_critic(family.conditional, target)(x, None))(points)
+    exact = jax.vmap(lambda x: optimal_critic(family.conditional, target)(x)(None))(points)
 
     def error(num_steps):
         objective = PathKL(critic_warmup=300).bind(num_steps)

@@ -95,7 +95,7 @@ def test_value_for_a_critic_off_by_a_field(setting, size):
     def difference(mixing_noise, eps):
         n = (mixing_noise[None], eps[None])
         x = family.joint(mixing_noise, eps).x
-        value = minimax(family, lambda x, s: best(x, s) + error(x), target, None, n)[0]
+        value = minimax(family, lambda x: lambda s: best(x)(s) + error(x), target, None, n)[0]
         return value + jnp.sum(error(x) ** 2)
 
     result = monte_carlo(difference, noise)
@@ -144,6 +144,41 @@ def test_minibatch_loss_and_gradient_are_unbiased(x64, psi, num_data, batch_size
         np.testing.assert_allclose(a, b, rtol=1e-9, atol=1e-9)
     np.testing.assert_allclose(mean[0][0], whole[0][0], rtol=1e-10)
     np.testing.assert_allclose(mean[0][1], whole[0][1], rtol=1e-10)
+
+
+@pytest.mark.parametrize("objective", [ScoreMatching(psi=0.4, split=False), PlugInFisher(psi=0.4, split=False)])
+def test_without_a_split_the_score_of_a_minibatch_is_squared_as_it_is(x64, objective):
+    """Minibatch by minibatch it is what a target with these rows alone would have; on average it is biased."""
+    target, family = linear_gaussian_model(4), linear_gaussian_family()
+    critic = objective.critic.init(jax.random.key(1), family)
+    field = objective.field_of(critic, jnp.int32(0))
+    noise = family.sample_noise(jax.random.key(2), (8,))
+    batches = [jnp.array(b) for b in itertools.combinations(range(4), 2)]
+
+    def plain(batch):
+        x, own = (lambda joint: (joint.x, joint.score))(jax.vmap(family.joint)(*noise))
+        score = jax.vmap(lambda x: target.score(x, batch))(x)
+        g = jax.vmap(lambda x, s: critic(x) + 0.4 * s)(x, score)
+        norm = jnp.sum(g * g, axis=1).mean()
+        if isinstance(objective, PlugInFisher):
+            return norm
+        return 2.0 * jnp.sum(g * (score - own), axis=1).mean() - norm
+
+    found = [objective.family_loss(family, field, target, batch, noise)[0] for batch in batches]
+    np.testing.assert_allclose(found, [plain(batch) for batch in batches], rtol=1e-10)
+    whole = objective.family_loss(family, field, target, None, noise)[0]
+    assert abs(np.mean(found) - whole) > 1e-3 * abs(whole)
+    np.testing.assert_allclose(
+        objective.critic_loss(critic, jnp.int32(0), family, target, batches[0], noise),
+        -minimax(family, field, target, batches[0], noise, split=False)[0],
+    )
+
+
+def test_a_split_is_said_by_true_false_or_nothing(as_a_user):
+    assert [ScoreMatching(psi=1.0, split=split).splits for split in (None, True, False)] == [True, True, False]
+    assert not ScoreMatching(psi=0.0, split=True).splits
+    with pytest.raises(TypeError, match="split must be True, False or None; got 'no'"):
+        ScoreMatching(split="no")
 
 
 @pytest.mark.parametrize("psi", [0.0, 1.0, sivi.schedules.StepDecay(1.0, 0.9, 10)])

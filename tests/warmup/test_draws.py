@@ -43,6 +43,22 @@ def test_rows_see_all_data_equally_often():
     assert Rows.of(jax.random.key(0), model, None, 8).at(jnp.int32(0)) is None
 
 
+def test_parts_of_the_rows():
+    """All together they are all rows; of very many, eight windows each."""
+    order = jax.random.permutation(jax.random.key(0), 100)
+    rows = Rows(order, 7)
+    for first in (0, 3, 14, 15, 1000):
+        parts = [np.asarray(rows.part(jnp.int32(k), 4, jnp.int32(first))) for k in range(4)]
+        assert [len(part) for part in parts] == [25] * 4
+        assert sorted(np.concatenate(parts)) == list(range(100))
+        np.testing.assert_array_equal(parts[0][:7], rows.at(jnp.int32(first)))
+    few = Rows(order, 2)
+    assert few.part(jnp.int32(0), 4, jnp.int32(0)).shape == (16,)
+    wide = Rows(order, 40)
+    np.testing.assert_array_equal(wide.part(jnp.int32(1), 4, jnp.int32(0)), wide.at(jnp.int32(1)))
+    assert Rows(None, 100).part(jnp.int32(0), 4, jnp.int32(0)) is None
+
+
 def test_blocks_change_nothing(monkeypatch):
     model = linear_gaussian_model(24)
     points = jax.random.normal(jax.random.key(0), (3, 5, 3))

@@ -11,7 +11,7 @@ from sivi.targets import LogisticRegression, MultinomialRegression, Target
 from sivi.warmup import gaussian_warmup
 from sivi.warmup.draws import Rows
 from sivi.warmup.low_rank import fit_low_rank
-from sivi.warmup.rotation import MAX_AXIS, is_turned, known_rotation, measure, no_rotation, units
+from sivi.warmup.rotation import MAX_AXIS, is_turned, known_axes, knows_axes, measure, no_rotation, own_axes, units
 
 
 def spd(rng, size, condition):
@@ -154,36 +154,89 @@ def models(rng):
     yield LogisticRegression(inputs, rng.integers(0, 2, 30), prior_scale=2.0)
 
 
-def test_traces_in_closed_form_are_those_of_the_hessian(x64):
+def mean_hessian(model, points):
+    return -np.mean([jax.hessian(model.log_prob)(x) for x in points], axis=0)
+
+
+def orthogonal(rng, size):
+    return np.linalg.qr(rng.normal(size=(size, size)))[0]
+
+
+def test_blocks_in_closed_form_are_those_of_the_hessian(x64):
     rng = np.random.default_rng(4)
-    for model in models(rng):
-        points = jnp.asarray(rng.normal(size=(5, model.dim)))
-        (shape,) = model.shapes
-        hessian = -np.mean([jax.hessian(model.log_prob)(x) for x in points], axis=0).reshape(*shape, *shape)
-        (traces,) = model.curvature_traces(points)
-        both = "ikjk->ij", "ikil->kl"
-        expected = [hessian] if len(shape) == 1 else [np.einsum(indices, hessian) for indices in both]
-        for found, exact in zip(traces, expected, strict=True):
-            np.testing.assert_allclose(found, exact, rtol=1e-9)
+    multinomial, logistic = models(rng)
+    points = jnp.asarray(rng.normal(size=(5, 12)))
+    hessian = mean_hessian(multinomial, points).reshape(4, 3, 4, 3)
+    turn = orthogonal(rng, 4)
+    expected = np.einsum("ji,hi,jkhl->ikl", turn, turn, hessian)
+    np.testing.assert_allclose(multinomial.curvature_blocks(points, 0, 1, jnp.asarray(turn)), expected, rtol=1e-9)
+    np.testing.assert_allclose(
+        multinomial.curvature_blocks(points, 0, 1, None), np.einsum("ikil->ikl", hessian), rtol=1e-9
+    )
+    turn = orthogonal(rng, 3)
+    expected = np.einsum("ji,hi,kjlh->ikl", turn, turn, hessian)
+    np.testing.assert_allclose(
+        multinomial.curvature_blocks(points, 0, 0, jnp.asarray(turn)), expected, rtol=1e-8, atol=1e-10
+    )
+    np.testing.assert_allclose(
+        multinomial.curvature_blocks(points, 0, 0, None), np.einsum("kili->ikl", hessian), rtol=1e-9
+    )
+    points = points[:, :3]
+    expected = mean_hessian(logistic, points)
+    np.testing.assert_allclose(logistic.curvature_blocks(points, 0, 0, None)[0], expected, rtol=1e-9)
 
 
-def test_a_rotation_from_the_closed_form(x64):
+def test_axes_from_the_closed_form(x64):
+    """In them every block of a mixed row is diagonal, and so is the trace over the columns."""
     rng = np.random.default_rng(6)
     for model in models(rng):
         points, scale = jnp.asarray(rng.normal(size=(5, model.dim))), jnp.asarray(rng.uniform(0.5, 2.0, model.dim))
         rotation = no_rotation(model.shapes)
         unit = units(scale, rotation)
-        turned = as_matrix(known_rotation(model, points, unit, rotation))
+        assert knows_axes(model, rotation)
+        sd, found = known_axes(model, points, unit, rotation)
+        turned = as_matrix(found)
         np.testing.assert_allclose(turned @ turned.T, np.eye(model.dim), atol=1e-12)
-        hessian = -np.mean([jax.hessian(model.log_prob)(x) for x in points], axis=0) * np.outer(unit, unit)
-        if len(model.shapes[0]) == 1:
-            rotated = turned.T @ hessian @ turned
-            np.testing.assert_allclose(rotated, np.diag(np.diag(rotated)), atol=1e-9)
-        else:  # the traces are diagonal
-            blocks = (turned.T @ hessian @ turned).reshape(4, 3, 4, 3)
-            for trace in (np.einsum("ikjk->ij", blocks), np.einsum("ikil->kl", blocks)):
-                np.testing.assert_allclose(trace, np.diag(np.diag(trace)), atol=1e-9)
-    assert known_rotation(kronecker()[0], points, unit, rotation) is None
+        rotated = turned.T @ (mean_hessian(model, points) * np.outer(unit, unit)) @ turned
+        np.testing.assert_allclose(sd, np.diag(rotated) ** -0.5, rtol=1e-9)
+        cols = model.shapes[0][rotation.views[0].axis]
+        # (4, 3) is seen with the classes as columns, the longer axis: a block for every mixture of features.
+        blocks = np.stack([rotated.reshape(4, 3, 4, 3)[:, i, :, i] for i in range(3)]) if cols == 4 else rotated[None]
+        for block in blocks:
+            np.testing.assert_allclose(block, np.diag(np.diag(block)), atol=1e-9)
+        assert jax.tree.structure(own_axes(rotation)) == jax.tree.structure(found)
+        np.testing.assert_allclose(as_matrix(own_axes(rotation)), np.eye(model.dim))
+
+
+def test_who_has_a_closed_form(x64):
+    rng = np.random.default_rng(7)
+    multinomial, logistic = models(rng)
+    assert not knows_axes(kronecker()[0], no_rotation(((6, 4),)))
+    for model in (multinomial, logistic):
+        assert knows_axes(model, no_rotation(model.shapes))
+
+    class Half(MatrixGaussian):
+        def curvature_blocks(self, points, array, axis, turn):
+            return None if axis == 1 else jnp.ones((4, 6, 6))
+
+    half = Half(jnp.zeros(24), jnp.eye(24), (6, 4))
+    with pytest.raises(ValueError, match="curvature_blocks must return blocks along every axis"):
+        known_axes(half, jnp.zeros((1, 24)), jnp.ones(24), no_rotation(half.shapes))
+
+
+def test_a_rotation_with_axes_of_its_own_for_every_row(x64):
+    rng = np.random.default_rng(8)
+    left, rights = orthogonal(rng, 3), np.stack([orthogonal(rng, 2) for _ in range(3)])
+    for axis, order in ((1, np.arange(6)), (0, np.arange(6).reshape(2, 3).T.ravel())):
+        shape = (3, 2) if axis == 1 else (2, 3)
+        rotation = AxisRotation((AxisView(0, shape, axis),), ((jnp.asarray(left), jnp.asarray(rights)),))
+        as_seen = np.einsum("ij,jkl->ikjl", left, rights).reshape(6, 6)
+        dense = np.zeros((6, 6))
+        dense[np.ix_(order, order)] = as_seen
+        v = jnp.asarray(rng.normal(size=6))
+        np.testing.assert_allclose(rotation.apply(v), dense @ v, atol=1e-12)
+        np.testing.assert_allclose(rotation.undo(v), dense.T @ v, atol=1e-12)
+        np.testing.assert_allclose(rotation.variances(v**2), np.diag(dense @ np.diag(v**2) @ dense.T), atol=1e-12)
 
 
 def test_warm_up_of_a_matrix_gaussian():

@@ -70,9 +70,11 @@ class FittedMethod:
         colour: As in the paper's figure.
         call: How it is fitted.
         num_updates: Of a full fit, at most.
+        line: How a curve is drawn.
     """
 
     label: str
     colour: str
     call: Callable[[], Call]
     num_updates: int
+    line: str = "-"

@@ -63,14 +63,26 @@ def legend_below(figure: "Figure", *, arrows: bool = False) -> None:
     figure.legend(handles=entries, loc="outside lower center", ncols=len(entries), frameon=False)
 
 
+def common_legend(figure: "Figure", *, columns: int) -> None:
+    """One legend under all panels, of what is drawn in any of them."""
+    drawn: dict[str, Any] = {}
+    for ax in figure.axes:
+        for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
+            drawn.setdefault(label, handle)
+    if drawn:
+        figure.legend(drawn.values(), drawn.keys(), loc="outside lower center", ncols=columns, frameon=False)
+
+
 def plot_bands(ax: "Axes", bands: "dict[str, np.ndarray]", ylabel: str) -> None:
     """Means as lines and quantiles as bands, from arrays (4, windows): update, mean, low, high."""
     styles = [(TARGET_COLOUR, "-"), (SAMPLE_COLOUR, "--")]
     for (label, (steps, mean, low, high)), (colour, line) in zip(bands.items(), styles, strict=True):
         ax.fill_between(steps, low, high, color=colour, alpha=0.2, linewidth=0)
         ax.plot(steps, mean, color=colour, linestyle=line, linewidth=1.4, label=label)
-    # Signed values that span decades: linear within the noise around zero, logarithmic beyond.
-    noise = max(float(np.median([np.abs(values[2:]).max(axis=0) for values in bands.values()])), 1e-6)
+    # Signed values that span decades: linear within the noise at the end, logarithmic beyond.
+    late = [np.abs(values[2:, -(len(values[0]) // 4 + 1) :]) for values in bands.values()]
+    noise = max(float(np.median([values.max(axis=0) for values in late])), 1e-6)
     ax.set_yscale("symlog", linthresh=10.0 ** np.ceil(np.log10(noise)))
     ax.axhline(0.0, color="black", linewidth=0.5)
+    ax.locator_params(axis="x", nbins=5)
     ax.set(xlabel="update", ylabel=ylabel, xlim=(0, max(values[0, -1] for values in bands.values())))

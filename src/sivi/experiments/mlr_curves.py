@@ -10,7 +10,7 @@ from ..posterior import Posterior
 from ..targets import MultinomialRegression
 from . import combined
 from ._curves import CHUNK, fit_curve
-from ._figures import panels
+from ._figures import common_legend, panels
 from ._markdown import number, table
 from ._multinomial import NAMES, PROBLEMS, SETTINGS_TEXT, all_jobs, fit_arguments, load_model, methods
 from .base import Experiment, Job, Results
@@ -33,7 +33,7 @@ the paper's figure shows; "per point" is that of the predictive probabilities. T
 is too narrow. The paper prints no number. Curves are from {curve} draws, the table from {last} draws at the end of each
 fit: log likelihoods, accuracy, expected calibration error (15 bins) and Brier score of the predictive probabilities,
 and the seconds of the whole fit, compiling and warm-up included, with other jobs on the same device. The seconds of the
-second figure are the updates times what one takes alone, in the table of seconds below.\
+second figure are the updates times what one takes alone, in the table of seconds below, of the methods that are in it.\
 """
 
 
@@ -137,23 +137,24 @@ def _figure(results: Results, column: int, xlabel: str) -> "Figure":
             best = []
             for method, style in methods(problem).items():
                 found = results.first(problem=name, method=method, seed=0)
-                if found is not None:
-                    x, y = found.arrays["curve"][column], found.arrays["curve"][2 + i]
-                    if column and (name, method) in alone:
-                        x = found.arrays["curve"][0] * alone[name, method] / 1000.0
-                    ax.plot(x, y, color=style.colour, linewidth=1.3, label=style.label)
-                    best.append(float(np.max(y)))
+                if found is None or (column and alone and (name, method) not in alone):
+                    continue
+                x, y = found.arrays["curve"][column], found.arrays["curve"][2 + i]
+                if column and alone:
+                    x = found.arrays["curve"][0] * alone[name, method] / 1000.0
+                ax.plot(x, y, style.line, color=style.colour, linewidth=1.3, label=style.label)
+                best.append(float(np.max(y)))
             if best:
                 span = 0.15 if i else 0.3
                 ax.set_ylim(max(best) - span, max(best) + 0.05 * span)
             ax.set(xlabel=xlabel, ylabel=ylabel if name == next(iter(PROBLEMS)) else "")
             if column:
                 ax.set_xscale("log")
+            else:
+                ax.locator_params(axis="x", nbins=5)
             if i == 0:
                 ax.set_title(problem.label)
-    handles, labels = axes[0, 0].get_legend_handles_labels()
-    if handles:
-        figure.legend(handles, labels, loc="outside lower center", ncols=4, frameon=False)
+    common_legend(figure, columns=5)
     return figure
 
 

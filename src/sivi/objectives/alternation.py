@@ -85,7 +85,7 @@ class CriticObjective(Objective):
 
     @abc.abstractmethod
     def field_of(self, critic: PointCritic, step: Int[Array, ""]) -> Field:
-        """The whole critic g as a function of x and S(x), given f_ψ as a function of x."""
+        """The whole critic g as a function of x, then of S(x), given f_ψ as a function of x."""
 
     @abc.abstractmethod
     def family_loss(
@@ -137,7 +137,7 @@ class CriticObjective(Objective):
     def field(self, state: CriticState, target: Target, family: Family | None = None) -> Callable[[Array], Array]:
         """The whole critic g of a state, as a function of one point; a `FamilyCritic` needs the family too."""
         whole = self.field_of(critic_at(state.critic, family), state.step)
-        return lambda x: whole(x, target.score(x))
+        return lambda x: whole(x)(target.score(x))
 
     def step(
         self,

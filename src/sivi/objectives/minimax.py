@@ -1,10 +1,13 @@
 """The minimax form of the Fisher divergence, and the objectives whose critic ascends it."""
 
+from collections.abc import Callable
+
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
-from .._types import Metrics, Scalar
+from .._types import Metrics, Scalar, describe
 from ..families import SemiImplicit
 from ..optimizers import OptimizerLike
 from ..schedules import Constant, Schedule, Steps, as_schedule
@@ -32,7 +35,7 @@ def minimax(
 
     Args:
         family: q_φ.
-        field: The critic g as a function of x and S(x).
+        field: The critic g as a function of x, then of S(x).
         target: Provides S.
         batch: Data rows for S.
         noise: The base noise of n draws, from `family.sample_noise`.
@@ -65,9 +68,14 @@ class MinimaxObjective(CriticObjective):
         critic_optimizer: Of the critic, likewise; its schedules count the critic's own updates.
         critic: Settings of the network f_ψ.
         psi: ψ_t, a number or a `sivi.schedules.Schedule`.
+        split: Whether products of two scores of a minibatch are taken between its halves, so that they have no bias;
+            when left out, wherever ψ is not zero. False is what the paper's authors ran, and what minibatches that
+            come back in rotation need: there, the same halves come back, too, and a family can find where they oppose
+            each other.
     """
 
     psi: Schedule
+    split: bool | None = eqx.field(static=True)
 
     def __init__(
         self,
@@ -80,6 +88,7 @@ class MinimaxObjective(CriticObjective):
         critic_optimizer: OptimizerLike | None = None,
         critic: CriticSpec | None = None,
         psi: float | Schedule = 1.0,
+        split: bool | None = None,
     ):
         super().__init__(
             num_particles=num_particles,
@@ -91,6 +100,9 @@ class MinimaxObjective(CriticObjective):
             critic=critic,
         )
         self.psi = as_schedule(psi, "psi")
+        if split is not None and not isinstance(split, bool):
+            raise TypeError(f"split must be True, False or None; got {describe(split)}.")
+        self.split = split
 
     def bind(self, num_steps: Steps) -> CriticObjective:
         return replace_fields(super().bind(num_steps), psi=self.psi.bind(num_steps))
@@ -100,11 +112,19 @@ class MinimaxObjective(CriticObjective):
         """Whether ψ_t ≡ 0, so that the critic is the network alone."""
         return isinstance(self.psi, Constant) and self.psi.value == 0.0
 
+    @property
+    def splits(self) -> bool:
+        """Whether a minibatch is split; where the score is not squared there is no need."""
+        return self.split is not False and not self.ignores_score
+
     def field_of(self, critic: PointCritic, step: Int[Array, ""]) -> Field:
-        if self.ignores_score:
-            return lambda x, score: critic(x)
-        psi = self.psi(step)
-        return lambda x, score: critic(x) + psi * score
+        psi = None if self.ignores_score else self.psi(step)
+
+        def field(x: Array) -> Callable[[Array], Array]:
+            network = critic(x)
+            return lambda score: network if psi is None else network + psi * score
+
+        return field
 
     def critic_loss(
         self,
@@ -116,4 +136,4 @@ class MinimaxObjective(CriticObjective):
         noise: Noise,
     ) -> Scalar:
         field = self.field_of(critic_at(critic, family), step)
-        return -minimax(family, field, target, batch, noise, split=not self.ignores_score)[0]
+        return -minimax(family, field, target, batch, noise, split=self.splits)[0]

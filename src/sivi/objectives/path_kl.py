@@ -8,6 +8,7 @@ The reverse KL and its gradient by reparameterisation, where the expected score 
 The one unknown, ∇log q_φ(x) = E[∇_x log q_φ(x|z) | x], is a regression: s = argmin E‖s(x) − ∇_x log q_φ(x|z)‖².
 """
 
+from collections.abc import Callable
 from typing import Any
 
 import equinox as eqx
@@ -87,7 +88,11 @@ class PathKL(CriticObjective):
         self.critic.check(family)
 
     def field_of(self, critic: PointCritic, step: Int[Array, ""]) -> Field:
-        return lambda x, score: score + critic(x)
+        def field(x: Array) -> Callable[[Array], Array]:
+            network = critic(x)
+            return lambda score: score + network
+
+        return field
 
     def family_loss(
         self,
@@ -101,7 +106,7 @@ class PathKL(CriticObjective):
         x, conditional_score = jax.lax.stop_gradient((joint.x, joint.score))
         pairs = jax.vmap(lambda x: score_pairs(target, x, batch, split=True))(x)
         values, norms = jax.vmap(lambda *draw: minimax_value(draw[0], field, *draw[1:]))(pairs, x, conditional_score)
-        g = jax.lax.stop_gradient(jax.vmap(field)(x, pairs.mean))
+        g = jax.lax.stop_gradient(jax.vmap(lambda x, score: field(x)(score))(x, pairs.mean))
         if self.clip is not None:
             units = jnp.sqrt(jnp.mean(conditional_score**2, axis=0))  # 1/σ for a Gaussian with a global σ
             size = jnp.sqrt(jnp.mean((g / units) ** 2, axis=-1, keepdims=True))

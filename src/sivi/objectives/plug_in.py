@@ -30,6 +30,7 @@ class PlugInFisher(MinimaxObjective):
         critic_optimizer: Of the critic, likewise; its schedules count the critic's own updates.
         critic: Settings of the network f_ψ.
         psi: ψ_t, a number or a `sivi.schedules.Schedule`; 0, the paper's critic, when left out.
+        split: As in `ScoreMatching`.
     """
 
     def __init__(
@@ -43,6 +44,7 @@ class PlugInFisher(MinimaxObjective):
         critic_optimizer: OptimizerLike | None = None,
         critic: CriticSpec | None = None,
         psi: float | Schedule = 0.0,
+        split: bool | None = None,
     ):
         super().__init__(
             num_particles=num_particles,
@@ -53,6 +55,7 @@ class PlugInFisher(MinimaxObjective):
             critic_optimizer=critic_optimizer,
             critic=critic,
             psi=psi,
+            split=split,
         )
 
     def check(self, family: Family, target: Target) -> None:
@@ -73,8 +76,9 @@ class PlugInFisher(MinimaxObjective):
             x = family.joint(mixing_noise, eps).x
             # Where the critic ignores the score, the score need not have a derivative.
             at = jax.lax.stop_gradient(x) if self.ignores_score else x
-            pairs = score_pairs(target, at, batch, split=not self.ignores_score)
-            return sum((w * jnp.sum(field(x, first) * field(x, second)) for w, first, second in pairs), jnp.zeros(()))
+            pairs = score_pairs(target, at, batch, split=self.splits)
+            g = field(x)
+            return sum((w * jnp.sum(g(first) * g(second)) for w, first, second in pairs), jnp.zeros(()))
 
         norm = jnp.mean(jax.vmap(one)(*noise))
         return norm, {"critic_norm": norm}

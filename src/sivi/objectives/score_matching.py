@@ -38,6 +38,10 @@ class ScoreMatching(MinimaxObjective):
         critic_optimizer: Of the critic, likewise; its schedules count the critic's own updates.
         critic: Settings of the network f_ψ.
         psi: ψ_t, a number or a `sivi.schedules.Schedule`.
+        split: Whether products of two scores of a minibatch are taken between its halves, so that they have no bias;
+            when left out, wherever ψ is not zero. False is what the paper's authors ran, and what minibatches that
+            come back in rotation need: there, the same halves come back, too, and a family can find where they oppose
+            each other.
 
     Example:
         >>> from sivi.objectives import MLPCritic
@@ -61,4 +65,4 @@ class ScoreMatching(MinimaxObjective):
         batch: Int[Array, " batch"] | None,
         noise: Noise,
     ) -> tuple[Scalar, Metrics]:
-        return minimax(family, field, target, batch, noise, split=not self.ignores_score)
+        return minimax(family, field, target, batch, noise, split=self.splits)

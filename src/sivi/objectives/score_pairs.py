@@ -8,8 +8,8 @@ from jaxtyping import Array, Float, Int
 
 from ..targets import Target
 
-#: A field g as a function of x and S(x).
-Field = Callable[[Array, Array], Array]
+#: A field g as a function of x, then of S(x): what depends on x alone is computed once for several scores.
+Field = Callable[[Array], Callable[[Array], Array]]
 
 
 class ScorePairs(eqx.Module):
@@ -48,10 +48,11 @@ def score_pairs(target: Target, x: Float[Array, " dim"], batch: Int[Array, " bat
 def minimax_value(
     pairs: ScorePairs, field: Field, x: Float[Array, " dim"], conditional_score: Float[Array, " dim"]
 ) -> tuple[Array, Array]:
-    """2 g·(S − ∇log q(x|z)) − ‖g‖² and ‖g‖² at one draw, for g = field(x, S)."""
+    """2 g·(S − ∇log q(x|z)) − ‖g‖² and ‖g‖² at one draw, for g = field(x)(S)."""
     value, norm = jnp.zeros(()), jnp.zeros(())
+    at_x = field(x)
     for weight, first, second in pairs:
-        g, h = field(x, first), field(x, second)
+        g, h = at_x(first), at_x(second)
         product = jnp.sum(g * h)
         cross = jnp.sum(g * (second - conditional_score)) + jnp.sum(h * (first - conditional_score))
         value += weight * (cross - product)

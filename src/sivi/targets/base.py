@@ -61,12 +61,21 @@ class Target(eqx.Module):
         """
         return tuple(v.shape if v.constraint is None else (v.size,) for v in self.layout.variables)
 
-    def curvature_traces(self, points: Float[Array, "draws dim"]) -> tuple[tuple[Float[Array, "_ _"], ...], ...] | None:
-        """What a target with a closed form for it knows of its curvature; None for all others.
+    def curvature_blocks(
+        self, points: Float[Array, "draws dim"], array: int, axis: int, turn: Float[Array, "rows rows"] | None
+    ) -> Float[Array, "rows cols cols"] | None:
+        """Blocks of the curvature along one axis, from a target that has a closed form for them; None from all others.
 
-        For every array of `shapes` and every axis of it, the mean over `points` of −∇² log p on all data, summed over
-        the diagonal of all other axes: see `sivi.warmup.rotation`, which measures this by differences of scores where
-        it is not known, with the noise of minibatches.
+        Let P be the mean over `points` of −∇² log p on all data, for an array of `shapes` seen as a matrix: columns
+        along `axis`, rows along all other axes. The blocks are P_(ik)(il), k and l columns, for every row i; with
+        `turn`, for rows mixed by it, Σ_jh turn_ji turn_hi P_(jk)(hl). See `sivi.warmup.rotation`, which measures what
+        it needs by differences of scores where this is not known, with the noise of minibatches.
+
+        Args:
+            points: Where the curvature is looked at.
+            array: Index of the array in `shapes`.
+            axis: That of the columns.
+            turn: An orthogonal matrix, one column for every mixed row; None leaves the rows as they are.
         """
         return None
 
@@ -148,15 +157,18 @@ class BayesianModel(Target):
         raise TypeError(f"{type(self).__name__} has no predict method.")
 
     def log_prob(self, x: Float[Array, " dim"], batch: Int[Array, " batch"] | None = None) -> Scalar:
-        data, scale = self.data, 1.0
-        if batch is not None:
-            data = jax.tree.map(lambda array: array[batch], data)
-            scale = self.num_data / batch.shape[0]
+        data, scale = self._rows(batch)
         return self.log_prior(x) + scale * jnp.sum(self.log_likelihoods(x, data))
 
     @property
     def num_data(self) -> int:
         return int(jax.tree.leaves(self.data)[0].shape[0])
+
+    def _rows(self, batch: Int[Array, " batch"] | None) -> tuple[Any, float]:
+        """The data of a batch, None for all, and how many times each of them counts."""
+        if batch is None:
+            return self.data, 1.0
+        return jax.tree.map(lambda array: array[batch], self.data), self.num_data / batch.shape[0]
 
     def __check_init__(self) -> None:
         leaves = jax.tree.leaves(self.data)

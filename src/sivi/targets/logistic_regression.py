@@ -55,7 +55,9 @@ class LogisticRegression(BayesianModel):
     def dim(self) -> int:
         return int(self.data[0].shape[-1])
 
-    def curvature_traces(self, points: Float[Array, "draws dim"]) -> tuple[tuple[Float[Array, "_ _"], ...], ...]:
+    def curvature_blocks(
+        self, points: Float[Array, "draws dim"], array: int, axis: int, turn: Float[Array, "1 1"] | None
+    ) -> Float[Array, "1 dim dim"]:
         """Σ_n p_n (1 − p_n) x_n x_nᵀ + I / s², which is the whole curvature."""
         inputs = self.data[0]
 
@@ -65,7 +67,7 @@ class LogisticRegression(BayesianModel):
 
         weights, _ = jax.lax.scan(add, jnp.zeros_like(inputs[:, 0]), points)
         curvature = product(inputs.T * (weights / len(points)), inputs)
-        return ((curvature + self.prior_scale**-2 * jnp.eye(self.dim, dtype=inputs.dtype),),)
+        return (curvature + self.prior_scale**-2 * jnp.eye(self.dim, dtype=inputs.dtype))[None]
 
     def log_prior(self, x: Float[Array, " dim"]) -> Scalar:
         constant = self.dim * (math.log(self.prior_scale) + 0.5 * math.log(2 * math.pi))

@@ -1,6 +1,7 @@
 """Bayesian multinomial logistic regression."""
 
 import math
+from collections.abc import Callable
 
 import equinox as eqx
 import jax
@@ -72,29 +73,33 @@ class MultinomialRegression(BayesianModel):
     def shapes(self) -> tuple[tuple[int, ...], ...]:
         return ((self.num_classes, int(self.data[0].shape[-1])),)
 
-    def curvature_traces(self, points: Float[Array, "draws dim"]) -> tuple[tuple[Float[Array, "_ _"], ...], ...]:
+    def curvature_blocks(
+        self, points: Float[Array, "draws dim"], array: int, axis: int, turn: Float[Array, "rows rows"] | None
+    ) -> Float[Array, "rows cols cols"]:
         """Of the curvature Σ_n (diag(p_n) − p_n p_nᵀ) ⊗ x_n x_nᵀ + I / s².
 
-        Summed over the features Σ_n ‖x_n‖² (diag(p_n) − p_n p_nᵀ), over the classes Σ_n (1 − ‖p_n‖²) x_n x_nᵀ.
+        For a mixture t of the classes Σ_n (Σ_k t_k² p_nk − (tᵀp_n)²) x_n x_nᵀ, and for a mixture t of the features
+        Σ_n (tᵀx_n)² (diag(p_n) − p_n p_nᵀ), each with the prior's I / s².
         """
         inputs = self.data[0]
-        squares = jnp.sum(inputs**2, axis=1)
 
-        def add(total: tuple[Array, Array], x: Array) -> tuple[tuple[Array, Array], None]:
-            p = jax.nn.softmax(self.coefficients(x) @ inputs.T, axis=0)
-            classes = jnp.diag(p @ squares) - product(p * squares, p.T)
-            return (total[0] + classes, total[1] + 1.0 - jnp.sum(p**2, axis=0)), None
+        def mean(function: Callable[[Array], Array]) -> Array:
+            """Over the points, of a function of the (classes, rows) probabilities."""
 
-        zeros = jnp.zeros((self.num_classes,) * 2, inputs.dtype), jnp.zeros_like(squares)
-        (classes, weights), _ = jax.lax.scan(add, zeros, points)
-        features = product(inputs.T * (weights / len(points)), inputs)
-        prior = self.prior_scale**-2
-        return (
-            (
-                classes / len(points) + prior * inputs.shape[1] * jnp.eye(self.num_classes, dtype=inputs.dtype),
-                features + prior * self.num_classes * jnp.eye(inputs.shape[1], dtype=inputs.dtype),
-            ),
-        )
+            def add(total: Array, x: Array) -> tuple[Array, None]:
+                return total + function(jax.nn.softmax(self.coefficients(x) @ inputs.T, axis=0)) / len(points), None
+
+            like = jax.eval_shape(function, jax.ShapeDtypeStruct((self.num_classes, len(inputs)), inputs.dtype))
+            return jax.lax.scan(add, jnp.zeros(like.shape, like.dtype), points)[0]
+
+        if axis == 1:
+            mix = jnp.eye(self.num_classes, dtype=inputs.dtype) if turn is None else turn
+            weights = mean(lambda p: product(mix.T**2, p) - product(mix.T, p) ** 2)
+            blocks = jax.lax.map(lambda own: product(inputs.T * own, inputs), weights)
+        else:
+            squares = (inputs if turn is None else product(inputs, turn)) ** 2
+            blocks = mean(lambda p: _spread(p, squares))
+        return blocks + self.prior_scale**-2 * jnp.eye(blocks.shape[-1], dtype=inputs.dtype)
 
     def coefficients(self, x: Float[Array, "*draws dim"]) -> Float[Array, "*draws num_classes features"]:
         """The weights β of a point or of draws as matrices, one row per class."""
@@ -115,14 +120,39 @@ class MultinomialRegression(BayesianModel):
     ) -> Float[Array, " n"]:
         """All at once, with a comparison in place of an index: its derivative is no scatter."""
         inputs, labels = data
-        log_p = jax.nn.log_softmax(self.coefficients(x) @ inputs.T, axis=0)
+        log_p = jax.nn.log_softmax(self._logits(x, _aligned(inputs)), axis=0)
         chosen = jnp.arange(self.num_classes)[:, None] == labels
         is_class = (labels >= 0) & (labels < self.num_classes)
         return jnp.where(is_class, jnp.sum(jnp.where(chosen, log_p, 0.0), axis=0), -jnp.inf)
 
+    def score(self, x: Float[Array, " dim"], batch: Int[Array, " batch"] | None = None) -> Float[Array, " dim"]:
+        """In closed form: its derivative, too, is then two products of matrices and no more."""
+        (inputs, labels), scale = self._rows(batch)
+        aligned = _aligned(inputs)
+        is_label = jnp.arange(self.num_classes)[:, None] == labels
+        residuals = is_label - jax.nn.softmax(self._logits(x, aligned), axis=0)
+        likelihood = (residuals @ aligned)[:, : inputs.shape[-1]].reshape(-1)
+        return scale * likelihood - x / self.prior_scale**2
+
+    def _logits(self, x: Float[Array, " dim"], aligned: Float[Array, "n padded"]) -> Float[Array, "num_classes n"]:
+        return _aligned(self.coefficients(x)) @ aligned.T
+
     def predict(self, x: Float[Array, " dim"], inputs: Float[Array, "n features"]) -> Float[Array, "n num_classes"]:
         """The probabilities of the classes at new inputs, one row per input."""
         return jax.nn.softmax(self.coefficients(x) @ inputs.T, axis=0).T
+
+
+def _spread(p: Float[Array, "classes n"], weights: Float[Array, "n rows"]) -> Float[Array, "rows classes classes"]:
+    """Σ_n w_n (diag(p_n) − p_n p_nᵀ), for every column w of the weights."""
+    pairs = (p[:, None] * p).reshape(-1, p.shape[1])
+    products = product(pairs, weights).T.reshape(-1, len(p), len(p))
+    return jax.vmap(jnp.diag)(product(p, weights).T) - products
+
+
+def _aligned(rows: Float[Array, "n features"]) -> Float[Array, "n padded"]:
+    """With columns of zeros up to a multiple of eight: off the CPU, products over other lengths are far slower."""
+    missing = 0 if jax.default_backend() == "cpu" else -rows.shape[-1] % 8
+    return jnp.pad(rows, ((0, 0), (0, missing))) if missing else rows
 
 
 def _numbers(name: str, values: ArrayLike) -> Array | np.ndarray:

@@ -2,9 +2,9 @@
 
 P̃ = diag(s) E_q[−∇² log p] diag(s) is only ever multiplied with vectors, by a symmetric difference of scores at draws
 of q: −s ⊙ (S(x + h s⊙v) − S(x − h s⊙v)) / 2h, which is exact for a Gaussian and needs nothing but scores. Both
-ends share x and the rows of data, so that their noise cancels; every draw sees rows of its own, since the extreme
-eigenvalues of a curvature estimated from few rows are too extreme. The extreme eigenpairs come from a block Krylov
-space (block Lanczos with full orthogonalisation, then Rayleigh–Ritz).
+ends share x and the rows of data, so that their noise cancels; every draw sees rows of its own, and all draws together
+see all rows, since the extreme eigenvalues of a curvature estimated from few rows are those of the noise. The extreme
+eigenpairs come from a block Krylov space (block Lanczos with full orthogonalisation, then Rayleigh–Ritz).
 """
 
 import jax
@@ -49,8 +49,8 @@ def extreme_directions(
         target: The target; only its score is used.
         affine: q now; its directions are where the search starts.
         scale: s, which may be another than that of `affine`.
-        rows: Which data each draw sees.
-        first: The number of the first draw's rows.
+        rows: Which data the draws see, each a part of its own.
+        first: The number of the window where these parts begin.
     """
     block_key, draws_key = jax.random.split(key)
     dim, rank = affine.dim, affine.rank
@@ -104,7 +104,8 @@ def curvature_times(
 
     def add(total: tuple[Array, Array], draw: tuple[Array, Array]) -> tuple[tuple[Array, Array], None]:
         x, k = draw
-        plus, minus = scores_at(target, jnp.stack([x + shifts, x - shifts]), rows.at(first + k))
+        part = rows.part(k, len(draws), first)
+        plus, minus = scores_at(target, jnp.stack([x + shifts, x - shifts]), part)
         image = (minus - plus) * scale / (2.0 * steps[:, None])
         good = jnp.all(jnp.isfinite(image))
         return (total[0] + jnp.where(good, image, 0.0), total[1] + good), None

@@ -19,6 +19,9 @@ MAX_POINTS_TIMES_ROWS = 2**24
 #: Normal numbers that are drawn side by side, at most.
 MAX_TOGETHER = 2**22
 
+#: Windows of rows that a draw sees at once, at most, where all draws together are to see all rows.
+MAX_WINDOWS = 8
+
 #: Up to this dimension a QR takes less time than the rest of a step.
 MAX_QR_DIM = 64
 
@@ -143,6 +146,18 @@ class Rows(eqx.Module):
         # Modulo the number of windows first: step × size would overflow for large data.
         window = step % -(-num_data // self.size)
         return self.order[(window * self.size + jnp.arange(self.size)) % num_data]
+
+    def part(self, k: Int[Array, ""], num: int, first: Int[Array, ""]) -> Int[Array, " _"] | None:
+        """The k-th of `num` parts of all rows, the first of which begins with the window `first`; None for all.
+
+        Of very many rows not all are seen: a part has at most `MAX_WINDOWS` windows.
+        """
+        if self.order is None:
+            return None
+        num_data = self.order.shape[0]
+        size = min(max(self.size, -(-num_data // num)), MAX_WINDOWS * self.size)
+        start = (first % -(-num_data // self.size)) * self.size + k * size
+        return self.order[(start + jnp.arange(size)) % num_data]
 
 
 def scores_at(

@@ -29,7 +29,7 @@ from ..targets import Anchored, Target, Whitened
 from .directions import extreme_directions
 from .draws import BalancedNoise, Rows, scores_at
 from .pooling import NUM_ELBO_PAIRS, pool_diagonal, start_weights
-from .rotation import known_rotation, measure, no_rotation, units
+from .rotation import known_axes, knows_axes, measure, no_rotation, own_axes, units
 from .steps import even_and_odd, mean_rate, rate
 
 #: Pairs ±u per step.
@@ -38,8 +38,8 @@ NUM_PAIRS = 16
 #: Rounds; the widest direction can become four times wider in each.
 NUM_ROUNDS = 8
 
-#: How often the curvature is measured; the axes are turned in between.
-NUM_TURNS = 4
+#: How often the curvature is measured, and the axes are turned; how often where it is computed, without noise.
+NUM_TURNS, NUM_KNOWN_TURNS = 4, 2
 
 #: One step changes no scale by more than e^±0.3, and one round by more than a factor 2.
 MAX_EXPONENT = 0.3
@@ -94,7 +94,7 @@ def fit_low_rank(
     rotation = no_rotation(shapes)
     if rotation is None:
         return pooled if rank == 0 else _rounds(rounds_key, target, pooled, rows, steps_per_round, rank)
-    turned = _turn(jax.random.fold_in(diagonal_key, 1), target, pooled, rows, num_steps // NUM_TURNS, rotation)
+    turned = _turn(jax.random.fold_in(diagonal_key, 1), target, pooled, rows, num_steps, rotation)
     if rank == 0:
         return turned
     # The rounds have a mean of their own, which the map around them has not.
@@ -115,29 +115,42 @@ def _turn(
 ) -> RotatedMap:
     """Axes along which the curvature is nearest to diagonal, and a diagonal Gaussian there.
 
-    Each turn measures the curvature along the axes of the turn before, and makes a diagonal Gaussian in them; the last
-    one keeps these axes. The mean-field mean may still be far, since its steps are short where the scales of different
-    directions are mixed, and the curvature there is another one.
+    A target with a closed form for its curvature has axes and scales from it, at draws of the Gaussian so far; only the
+    mean is left to find. Otherwise each turn measures the curvature along the axes of the turn before, and makes a
+    diagonal Gaussian in them; the last one keeps these axes. The mean-field mean may still be far, since its steps are
+    short where the scales of different directions are mixed, and the curvature there is another one.
     """
     scale, zero = units(diagonal.scale, rotation), jnp.zeros_like(diagonal.mean)
+    widest = jnp.max(diagonal.scale / scale)
+    closed_form = knows_axes(target, rotation)
+    num_turns = NUM_KNOWN_TURNS if closed_form else NUM_TURNS
 
-    def once(state: tuple[Array, AxisRotation, Array], k: Array) -> tuple[tuple[Array, AxisRotation, Array], None]:
-        mean, rotation, _ = state
-        measure_key, fit_key, draw_key = jax.random.split(jax.random.fold_in(key, k), 3)
-        sd, better = measure(measure_key, target, DiagonalMap(mean, diagonal.scale), scale, rotation, rows)
-        sd = jnp.minimum(sd, jnp.max(diagonal.scale / scale))
+    def fitted(key: Array, mean: Array, rotation: AxisRotation, sd: Array) -> tuple[Array, Array]:
         axes = RotatedMap(mean, scale, rotation, DiagonalMap(zero, jnp.ones_like(zero)))
         there = Whitened(_anchored(target, mean, rows), axes)
-        means, sds = _fit_diagonal(fit_key, there, zero[None], rows, num_steps, sd[None])
-        half = sds[0] * jax.random.normal(draw_key, (NUM_PAIRS, len(zero)), zero.dtype)
-        draws = jax.vmap(axes.forward)(means[0] + jnp.concatenate([half, -half]))
-        known = known_rotation(target, draws, scale, rotation)
-        better = better if known is None else known
-        last = k == NUM_TURNS - 1
-        kept = jax.tree.map(lambda new, old: jnp.where(last, old, new), better, rotation)
-        return (axes.forward(means[0]), kept, sds[0]), None
+        means, sds = _fit_diagonal(key, there, zero[None], rows, num_steps // num_turns, sd[None])
+        return axes.forward(means[0]), sds[0]
 
-    state, _ = jax.lax.scan(once, (diagonal.mean, rotation, zero), jnp.arange(NUM_TURNS))
+    def measured(state: tuple[Array, AxisRotation, Array], k: Array) -> tuple[tuple[Array, AxisRotation, Array], None]:
+        mean, rotation, _ = state
+        measure_key, fit_key = jax.random.split(jax.random.fold_in(key, k))
+        sd, better = measure(measure_key, target, DiagonalMap(mean, diagonal.scale), scale, rotation, rows)
+        mean, sd = fitted(fit_key, mean, rotation, jnp.minimum(sd, widest))
+        last = k == num_turns - 1
+        kept = jax.tree.map(lambda new, old: jnp.where(last, old, new), better, rotation)
+        return (mean, kept, sd), None
+
+    def known(state: tuple[Array, AxisRotation, Array], k: Array) -> tuple[tuple[Array, AxisRotation, Array], None]:
+        mean, rotation, sd = state
+        fit_key, draw_key = jax.random.split(jax.random.fold_in(key, k))
+        half = sd * jax.random.normal(draw_key, (NUM_PAIRS, len(zero)), zero.dtype)
+        points = mean + scale * jax.vmap(rotation.apply)(jnp.concatenate([half, -half]))
+        sd, rotation = _if_finite(known_axes(target, points, scale, rotation), (sd, rotation))
+        mean, _ = fitted(fit_key, mean, rotation, sd)
+        return (mean, rotation, sd), None
+
+    start = diagonal.mean, own_axes(rotation) if closed_form else rotation, diagonal.scale / scale
+    state, _ = jax.lax.scan(known if closed_form else measured, start, jnp.arange(num_turns))
     mean, rotation, sd = state
     return RotatedMap(mean, scale, rotation, DiagonalMap(zero, sd))
 

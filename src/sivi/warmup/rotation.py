@@ -9,7 +9,11 @@ are, for a Kronecker product P = F ⊗ G + τ I, the matrices tr(G) F + … I an
 of the factors. In the basis of these eigenvectors such a P is diagonal, the part τ I of a prior included, and any
 other P is closer to it.
 
-They are measured by products Y = P ξ with ξ = s e_lᵀ, one column at a time, with random signs s over the rows:
+A target that has its `curvature_blocks` in closed form goes further: with R the eigenvectors of A, the block
+Σ_jh R_ji R_hi P_(jk)(hl) of every mixed row i has eigenvectors of its own.
+
+Otherwise the traces are measured by products Y = P ξ with ξ = s e_lᵀ, one column at a time, with random signs s over
+the rows:
 
     E[Yᵀ s] = B e_l,    E[Σ_l w_l Y e_l sᵀ] = A for weights w = 1,    E[s_i Y_il] = P_(il)(il).
 
@@ -33,6 +37,9 @@ from .draws import Rows, scores_at
 
 #: An axis longer than this is not turned: its matrix would cost more than all else.
 MAX_AXIS = 1024
+
+#: Nor does every row get axes of its own where their matrices had more numbers than this.
+MAX_BLOCKS = 2**25
 
 #: Products per call of the target, each at a draw of q of its own; how many in all, and how often every column is
 #: looked at, at least.
@@ -128,27 +135,80 @@ def measure(
     return jnp.clip(curvature, SMALLEST * mean, LARGEST * mean) ** -0.5, _turned(rotation, better)
 
 
-def known_rotation(
+def knows_axes(target: Target, rotation: AxisRotation) -> bool:
+    """Whether the target has a closed form for what `known_axes` asks of it, and it is not too much."""
+    point = jnp.zeros((1, target.dim))
+    return all(
+        view.cols <= MAX_AXIS
+        and view.rows * view.cols**2 <= MAX_BLOCKS
+        and jax.eval_shape(lambda view=view, i=i: target.curvature_blocks(point, i, view.axis, None)) is not None
+        for i, view in enumerate(rotation.views)
+    )
+
+
+def own_axes(rotation: AxisRotation) -> AxisRotation:
+    """The identity, in the form that `known_axes` returns."""
+    factors = [
+        (
+            jnp.eye(view.rows) if _rows_are_an_axis(view) else None,
+            jnp.broadcast_to(jnp.eye(view.cols), (view.rows, view.cols, view.cols)),
+        )
+        for view in rotation.views
+    ]
+    return AxisRotation(rotation.views, tuple(factors))
+
+
+def known_axes(
     target: Target, points: Float[Array, "draws dim"], scale: Float[Array, " dim"], rotation: AxisRotation
-) -> AxisRotation | None:
-    """The rotation that the target's own `curvature_traces` give, in place of `rotation`; None if it has none."""
-    known = target.curvature_traces(points)
-    if known is None:
-        return None
-    traces = []
-    for view, own in zip(rotation.views, known, strict=True):
-        unit = view.matrix(scale)
-        rows = own[1 - view.axis] if len(own) == 2 else None
-        traces.append((rows, own[view.axis] * unit[0] * unit[0][:, None]))
-    return _turned(no_rotation(tuple(view.shape for view in rotation.views)), traces)
+) -> tuple[Float[Array, " dim"], AxisRotation]:
+    """Standard deviations along the axes of x = m + c ⊙ Q v, and the axes Q themselves, from the target's closed form.
+
+    The rows are mixed by the eigenvectors of their trace A; then every mixed row has the eigenvectors of its own block
+    for axes. What the curvature has beyond that lies between the mixed rows.
+
+    Args:
+        target: The target, with `curvature_blocks`.
+        points: Draws that the curvature is averaged over.
+        scale: c.
+        rotation: How the arrays are seen as matrices.
+    """
+    factors, sds = [], []
+    for i, view in enumerate(rotation.views):
+        unit, left = view.matrix(scale), None
+        if _rows_are_an_axis(view):
+            left = _eigh(jnp.sum(_blocks(target, points, i, 1 - view.axis, None), axis=0))[1]
+        blocks = _blocks(target, points, i, view.axis, left)
+        curvature, right = _eigh(blocks * unit[:, :, None] * unit[:, None, :])
+        mean = jnp.mean(curvature)
+        sds.append(view.vector(jnp.clip(curvature, SMALLEST * mean, LARGEST * mean) ** -0.5))
+        factors.append((left, right))
+    return jnp.concatenate(sds), AxisRotation(rotation.views, tuple(factors))
+
+
+def _blocks(target: Target, points: Array, array: int, axis: int, turn: Array | None) -> Array:
+    blocks = target.curvature_blocks(points, array, axis, turn)
+    if blocks is None:
+        raise ValueError(
+            f"{type(target).__name__}.curvature_blocks must return blocks along every axis, or always None."
+        )
+    return blocks
+
+
+def _rows_are_an_axis(view: AxisView) -> bool:
+    """Whether the rows are one axis, and are turned."""
+    return len(view.shape) == 2 and is_turned(view.rows)
+
+
+def _eigh(matrix: Float[Array, "*rows n n"]) -> tuple[Float[Array, "*rows n"], Float[Array, "*rows n n"]]:
+    values, vectors = jnp.linalg.eigh(0.5 * (matrix + jnp.swapaxes(matrix, -1, -2)))
+    return values, vectors
 
 
 def _turned(rotation: AxisRotation, traces: Sequence[tuple[Array | None, Array]]) -> AxisRotation:
     """Turned on to the eigenvectors of the traces that are given along its axes."""
     factors = [
         tuple(
-            f if f is None or trace is None else product(f, jnp.linalg.eigh(0.5 * (trace + trace.T))[1])
-            for f, trace in zip(pair, own, strict=True)
+            f if f is None or trace is None else product(f, _eigh(trace)[1]) for f, trace in zip(pair, own, strict=True)
         )
         for pair, own in zip(rotation.factors, traces, strict=True)
     ]
