@@ -27,6 +27,7 @@ def maps():
         "low rank, last axes": LowRankMap(mean, scale, jnp.eye(DIM)[:, -RANK:], stretch),
         "rotated": RotatedMap(mean, scale, rotation(), LowRankMap(0.0 * mean, 2.0 * scale, orthonormal(), stretch)),
         "rotated, diagonal": RotatedMap(mean, scale, rotation(), DiagonalMap(0.0 * mean, 2.0 * scale)),
+        "rotated, own axes": RotatedMap(mean, scale, own_axes(), LowRankMap(0.0 * mean, scale, orthonormal(), stretch)),
     }
 
 
@@ -35,8 +36,16 @@ def rotation():
     return AxisRotation(views, ((orthonormal(6, 3, 3), orthonormal(7, 2, 2)), (None, None)))
 
 
+def own_axes():
+    """Every row has axes of its own."""
+    views = AxisView(0, (3, 2), 1), AxisView(6, (1,), 0)
+    each = jnp.stack([orthonormal(seed, 2, 2) for seed in (8, 9, 10)])
+    return AxisRotation(views, ((orthonormal(6, 3, 3), each), (None, None)))
+
+
 NAMES = ("identity", "diagonal", "dense", "low rank", "low rank, first axes", "low rank, last axes")
-ALL = (*NAMES, "rotated", "rotated, diagonal")
+ROTATED = ("rotated", "rotated, diagonal", "rotated, own axes")
+ALL = (*NAMES, *ROTATED)
 
 
 @pytest.mark.parametrize("name", ALL)
@@ -66,7 +75,7 @@ def test_low_rank_covariance_and_first_coordinates(x64, name):
     np.testing.assert_allclose(L @ L.T, expected, rtol=1e-10, atol=1e-10)
 
 
-@pytest.mark.parametrize("name", NAMES[1:4])
+@pytest.mark.parametrize("name", [*NAMES[1:4], *ROTATED])
 def test_maps_stack(name):
     one = maps()[name]
     other = type(one)(*_other_parts(one))
@@ -82,10 +91,12 @@ def _other_parts(affine):
         return 2.0 * affine.mean, -affine.scale
     if isinstance(affine, DenseMap):
         return -affine.mean, affine.matrix.T
+    if isinstance(affine, RotatedMap):
+        return -affine.mean, 2.0 * affine.scale, affine.rotation, affine.inner
     return -affine.mean, affine.scale, orthonormal(5).astype(affine.mean.dtype), affine.stretch
 
 
-@pytest.mark.parametrize("name", NAMES[:4])
+@pytest.mark.parametrize("name", [*NAMES[:4], *ROTATED])
 def test_maps_are_stored_by_their_fields(name):
     affine, arrays = maps()[name], []
     node = _store.encode(affine, arrays)

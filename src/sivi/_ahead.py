@@ -32,8 +32,10 @@ def beside(work: Callable[[], None]) -> Iterator[None]:
 
     thread = threading.Thread(target=quietly, name="sivi-compile-ahead", daemon=True)
     thread.start()
-    yield
-    thread.join()
+    try:
+        yield
+    finally:
+        thread.join()
 
 
 def like(function: Callable[..., PyTree], *arguments: Any) -> PyTree:

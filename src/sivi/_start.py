@@ -94,6 +94,8 @@ def start(
             batch_size=batch_size,
             batching=batching,
             precision=precision,
+            # The centre of a map of its own the library can vouch for, not that of numbers which were given.
+            anchored=batch_size is not None and (given is None or _is_found(whiten)),
             skipped=(0,) * repeats,
             streak=(0,) * repeats,
             stop_rule=rule,
@@ -105,8 +107,10 @@ def start(
         if given is not None:
             return begin(stack_repeats(given, repeats))
 
+        x64 = jnp.dtype(default_float()).itemsize == 8  # in this thread, which may differ from others
+
         def compile_ahead() -> None:
-            with matmul_precision(precision):
+            with matmul_precision(precision), jax.enable_x64(x64):
                 ahead(begin(like(_warm_up, recipe, warmup_keys, target, batch_size, repeats), check=False))
 
         with beside(compile_ahead):
@@ -158,6 +162,11 @@ def _given_map(whiten: object, dim: int) -> AffineMap | None:
             raise ValueError(f"whiten must be 'auto', None or a pair (m, L); got {whiten!r}.")
         return None
     return IdentityMap(dim) if whiten is None else as_affine_map(whiten, dim)
+
+
+def _is_found(whiten: object) -> bool:
+    """Whether the argument `whiten` is a map as a warm-up finds them."""
+    return isinstance(whiten, AffineMap) and not isinstance(whiten, IdentityMap)
 
 
 def check_same_coordinates(whiten: object, posterior: Posterior) -> None:

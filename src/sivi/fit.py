@@ -13,7 +13,7 @@ import numpy as np
 from jaxtyping import Array, Key, PyTree
 
 from . import _start, defaults
-from ._affine import IdentityMap
+from ._affine import AffineMap
 from ._chunk import Carry, Problem, anchors, diverged, member_of, pulled_back, run_chunk
 from ._errors import CheckpointError, FitDiverged, check_count
 from ._precision import matmul_precision
@@ -69,7 +69,7 @@ def fit(
     num_steps: int | None = None,
     batch_size: int | None = None,
     batching: str | None = None,
-    whiten: str | tuple[ArrayLike, ArrayLike] | None = "auto",
+    whiten: str | tuple[ArrayLike, ArrayLike] | AffineMap | None = "auto",
     precision: str | None = None,
     repeats: int = 1,
     stop: str | Plateau | None = "auto",
@@ -133,7 +133,7 @@ def fit(
         if not callable(callback):
             raise TypeError(f"callbacks must be functions; got {describe(callback)}.")
     repeats = check_count("repeats", repeats)
-    if batching is not None and batching not in BATCHING:
+    if batching is not None and (not isinstance(batching, str) or batching not in BATCHING):
         raise ValueError(f"batching must be one of {', '.join(map(repr, BATCHING))}; got {batching!r}.")
     checkpoint_path = None if checkpoint is None else _start.writable_file(checkpoint)
     whole = as_target(target, dim, like)
@@ -278,9 +278,10 @@ def _problem(start: Posterior, target: Target) -> Problem:
     batches, anchor = None, None
     if start.batch_size is not None:
         batches = BATCHING[start.batching](batches_keys, target.num_data, start.batch_size)
-        if not isinstance(start.affines, IdentityMap):
+        if start.anchored:
             anchor = anchors(target, start.affines, start.repeats)
-    return Problem(start.objective, target, start.affines, batches, run_keys, start.stop_rule, anchor)
+    objective = start.objective.with_batching(start.batching)
+    return Problem(objective, target, start.affines, batches, run_keys, start.stop_rule, anchor)
 
 
 def _carry(start: Posterior) -> Carry:

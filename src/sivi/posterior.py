@@ -64,6 +64,7 @@ class Posterior:
     batch_size: int | None = None
     batching: str = "shuffle"
     precision: str | None = None
+    anchored: bool = False  # whether the scores of minibatches are held to that of all data at the centre
     skipped: tuple[int, ...] = (0,)
     streak: tuple[int, ...] = (0,)  # of skipped updates, at the end
     stop_rule: Plateau | None = None

@@ -1,6 +1,8 @@
 """Where files are looked for, and what is said of those that are missing or damaged."""
 
+import io
 import sys
+import zipfile
 
 import numpy as np
 import pytest
@@ -8,6 +10,7 @@ import pytest
 from local_data import TINY, TINY_PATH, tiny
 from sivi import datasets
 from sivi.datasets import _catalogue
+from sivi.datasets._archive import read_member
 
 
 @pytest.fixture
@@ -138,3 +141,21 @@ def test_every_dataset_is_described():
         origin = _catalogue.ENTRIES[name].forms[-1]
         assert all(file.addresses for file in origin.files)
         assert {file.path.split("/")[0] for file in origin.files} == {name}
+
+
+def test_an_archive_that_is_damaged_within_gets_one_sentence():
+    """Whatever the ZIP reader, or the decompression under it, makes of it."""
+    whole = io.BytesIO()
+    with zipfile.ZipFile(whole, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("folder/table.txt", " ".join(map(str, range(3000))))
+    good = whole.getvalue()
+    assert read_member(good, "table.txt").startswith(b"0 1 2 3")
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        bad = bytearray(good)
+        for place in rng.integers(0, len(bad), 2):
+            bad[place] ^= int(rng.integers(1, 256))
+        try:
+            read_member(bytes(bad), "table.txt")
+        except ValueError as error:
+            assert str(error).startswith("must ")  # noqa: PT017

@@ -7,6 +7,7 @@ from jaxtyping import Array
 from scipy.special import logsumexp
 from scipy.stats import multivariate_normal, norm
 
+import sivi
 from sivi.metrics import _totals, predictive_scores
 from sivi.targets import BayesianModel, LogisticRegression, MultinomialRegression
 
@@ -83,19 +84,30 @@ def test_blocks_change_nothing(numbers, monkeypatch):
 
 
 def test_blocks_are_large_but_no_larger_than_allowed():
-    for num_draws, num_data, dim, row_size, outputs in [
-        (1000, 60_000, 7850, 786, (10,)),
-        (10**7, 3, 2, 2, None),
-        (1, 10**7, 7850, 786, (10,)),
-        (10**4, 10**6, 10**6, 10**5, (1000,)),
+    for num_draws, num_data, dim, row_size, width in [
+        (1000, 60_000, 7850, 786, 10),
+        (10**7, 3, 2, 2, 0),
+        (1, 10**7, 7850, 786, 10),
+        (10**4, 10**6, 10**6, 10**5, 1000),
     ]:
-        draws, rows = _totals.block_sizes(num_draws, num_data, dim, row_size, outputs)
+        draws, rows = _totals.block_sizes(num_draws, num_data, dim, row_size, width)
         assert 1 <= draws <= min(num_draws, 1000)
         assert 1 <= rows <= num_data
-        sizes = [draws * dim, rows * row_size, draws * rows * (8 + sum(outputs or ()))]
+        sizes = [draws * dim, rows * row_size, draws * rows * (8 + 3 * width)]
         assert max(sizes) <= 2**23
         assert (draws, rows) == (min(num_draws, 1000), num_data) or max(sizes) > 2**21
-    assert _totals.block_sizes(1, 1, 2**24, 2**24, None) == (1, 1)
+    assert _totals.block_sizes(1, 1, 2**24, 2**24, 0) == (1, 1)
+
+
+def test_a_model_with_many_classes_is_looked_at_in_smaller_blocks(monkeypatch):
+    seen = []
+    sizes = _totals.block_sizes
+    monkeypatch.setattr(_totals, "block_sizes", lambda *given: seen.append(given[-1]) or sizes(*given))
+    rng = np.random.default_rng(0)
+    inputs, labels = rng.normal(size=(40, 2)), np.arange(40) % 20
+    model = sivi.targets.MultinomialRegression(inputs, labels)
+    predictive_scores(model, rng.normal(size=(3, 40)), (inputs, labels))
+    assert seen == [20]
 
 
 class Counting(Location):

@@ -177,6 +177,13 @@ def test_without_a_split_the_score_of_a_minibatch_is_squared_as_it_is(x64, objec
 def test_a_split_is_said_by_true_false_or_nothing(as_a_user):
     assert [ScoreMatching(psi=1.0, split=split).splits for split in (None, True, False)] == [True, True, False]
     assert not ScoreMatching(psi=0.0, split=True).splits
+    for split, in_rotation in ((None, False), (True, True), (False, False)):
+        plain = ScoreMatching(split=split)
+        wrapped = (plain, sivi.objectives.Annealed(plain), sivi.objectives.Bridged(plain, 0.1, base=gaussian_target()))
+        for objective in wrapped:
+            for batching, splits in (("rotate", in_rotation), ("shuffle", split is not False)):
+                found = objective.with_batching(batching)
+                assert getattr(found, "objective", found).splits == splits
     with pytest.raises(TypeError, match="split must be True, False or None; got 'no'"):
         ScoreMatching(split="no")
 

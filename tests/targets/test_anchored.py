@@ -1,11 +1,16 @@
 """Minibatches corrected at an anchor: unbiased, without noise at the anchor, and with little around it."""
 
+import sys
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from sivi.targets import Anchored, LogisticRegression, ScoreFunction, Target
+import sivi
+from sivi._affine import DiagonalMap
+from sivi._layout import Layout
+from sivi.targets import Anchored, LogisticRegression, ScoreFunction, Target, Tempered, Whitened
 
 
 @pytest.fixture
@@ -60,35 +65,44 @@ def test_what_it_passes_on():
     assert (anchored.dim, anchored.num_data, anchored.knows_log_prob) == (2, None, False)
 
 
-class Recorder(Target):
-    """A target with data that shows which points it is asked about."""
-
-    inner: LogisticRegression
-
-    @property
-    def dim(self):
-        return self.inner.dim
-
-    @property
-    def num_data(self):
-        return self.inner.num_data
-
-    def log_prob(self, x, batch=None):
-        return self.inner.log_prob(x, batch)
-
-
-def test_a_fit_with_minibatches_is_anchored_at_the_centre_of_its_coordinates(monkeypatch):
-    """Without whitening there is no centre, and batches are as they are."""
-    import sivi._chunk
-
-    points = []
-    anchored = sivi._chunk.Anchored
-    monkeypatch.setattr(sivi._chunk, "Anchored", lambda *a: points.append(a[1].shape) or anchored(*a))
+def test_a_fit_with_minibatches_is_anchored_at_the_centre_that_was_found(monkeypatch, tmp_path):
+    """Not at one that was given, which may be far from the posterior, nor without whitening; resumed, as it began."""
+    module = sys.modules["sivi.fit"]
+    centres, anchors = [], module.anchors
+    monkeypatch.setattr(module, "anchors", lambda *given: centres.append(given[1].mean) or anchors(*given))
     rng = np.random.default_rng(3)
-    target = Recorder(LogisticRegression(rng.normal(size=(40, 2)), rng.random(40) < 0.5))
-    settings = {"key": 0, "num_steps": 3, "progress": False}
-    sivi.fit(target, batch_size=10, whiten=None, **settings)
-    sivi.fit(target, whiten=(np.zeros(2), np.ones(2)), **settings)
-    assert points == []
-    sivi.fit(target, batch_size=10, whiten=(np.zeros(2), np.ones(2)), **settings)
-    assert set(points) == {(2,)}
+    target = LogisticRegression(rng.normal(size=(40, 2)), rng.random(40) < 0.5)
+    settings = {"key": 0, "num_steps": 4, "progress": False, "chunk_size": 2}
+    for whiten in (None, (np.ones(2), np.ones(2))):
+        assert not sivi.fit(target, batch_size=10, whiten=whiten, **settings).anchored
+    assert not sivi.fit(target, **settings).anchored
+    assert centres == []
+    path = tmp_path / "half.sivi"
+    half = sivi.fit(target, batch_size=10, callbacks=[lambda report: True], **settings)
+    half.save(path)
+    rest = sivi.fit(target, resume=path, progress=False)
+    assert half.anchored
+    assert rest.anchored
+    again = sivi.fit(target, batch_size=10, whiten=half.affine, **settings)
+    assert again.anchored
+    assert len(centres) == 3
+    for centre in centres:
+        np.testing.assert_array_equal(centre[0], half.affine.mean)
+
+
+def test_an_anchored_target_has_the_names_and_shapes_of_its_own():
+    class Named(Target):
+        dim: int = 6
+
+        @property
+        def layout(self):
+            return Layout.like({"b": jnp.zeros(2), "w": jnp.zeros((2, 2))})
+
+        def log_prob(self, x, batch=None):
+            return -0.5 * jnp.sum(x**2)
+
+    anchored = Anchored.at(Named(), jnp.zeros(6))
+    assert (anchored.layout.names, anchored.shapes) == (("b", "w"), ((2,), (2, 2)))
+    assert Tempered(Named(), jnp.asarray(0.5)).shapes == ((2,), (2, 2))
+    whitened = Whitened(Named(), DiagonalMap(jnp.zeros(6), jnp.ones(6)))
+    assert (whitened.layout.names, whitened.shapes) == (("x",), ((6,),))

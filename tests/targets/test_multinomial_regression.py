@@ -96,6 +96,27 @@ def test_one_datum_many_data_and_predictions_agree(x64):
         np.testing.assert_allclose(terms, np.log(slow[:, label]), rtol=1e-12)
 
 
+def test_predictions_of_draws_are_those_of_every_draw(x64):
+    draws = np.random.default_rng(3).normal(size=(2, 5, CLASSES * FEATURES))
+    model = MultinomialRegression(INPUTS, LABELS)
+    found = model.predict(jnp.asarray(draws), jnp.asarray(INPUTS[:4]))
+    assert found.shape == (2, 5, 4, CLASSES)
+    np.testing.assert_allclose(found[1, 2], model.predict(jnp.asarray(draws[1, 2]), jnp.asarray(INPUTS[:4])))
+    np.testing.assert_allclose(found.sum(-1), 1.0)
+    logistic = LogisticRegression(INPUTS, LABELS == 1)
+    weights = jnp.asarray(draws[..., :FEATURES])
+    np.testing.assert_allclose(
+        logistic.predict(weights, jnp.asarray(INPUTS[:4]))[1, 2],
+        logistic.predict(weights[1, 2], jnp.asarray(INPUTS[:4])),
+    )
+
+
+def test_labels_that_leave_classes_out_are_told():
+    with pytest.warns(UserWarning, match="labels: 1 of the classes from 0 to 3 have no row; give num_classes"):
+        MultinomialRegression(np.ones((3, 2)), [1, 2, 3])
+    MultinomialRegression(np.ones((3, 2)), [1, 2, 3], num_classes=4)
+
+
 def test_coefficients_are_the_classes_weights_one_after_the_other():
     model = MultinomialRegression(INPUTS, LABELS)
     draws = jnp.asarray(RNG.normal(size=(4, model.dim)), jnp.float32)
@@ -121,7 +142,7 @@ def test_two_classes_are_logistic_regression_in_the_difference_of_their_weights(
 
 
 def test_far_from_zero_nothing_overflows():
-    model = MultinomialRegression([[1.0], [1.0]], [0, 2], prior_scale=1e6)
+    model = MultinomialRegression([[1.0], [1.0]], [0, 2], num_classes=3, prior_scale=1e6)
     x = jnp.array([1e4, 0.0, -1e4], jnp.float32)
     at = lambda label: float(model.log_likelihood(x, (jnp.ones(1), jnp.asarray(label))))  # noqa: E731
     assert (at(0), at(1), at(2)) == (0.0, -1e4, -2e4)
@@ -175,9 +196,9 @@ def test_data_are_stored_once_and_in_the_types_of_computation(precision):
 def test_wrong_input(as_a_user):
     holed = np.where(LABELS == 1, np.nan, LABELS)
     for inputs, labels, rule in [
-        (INPUTS, LABELS - 1, r"^labels must be whole numbers of at least 0; got -1, and \d+ such values in all\.$"),
-        (INPUTS, LABELS / 2, r"^labels must be whole numbers of at least 0; got 0\.5, and \d+ such values in all\.$"),
-        (INPUTS, holed, r"^labels must be whole numbers of at least 0; got nan, and \d+ such values in all\.$"),
+        (INPUTS, LABELS - 1, r"^labels must be whole numbers from 0 to 2³¹ − 1; got -1, and \d+ such values in all\.$"),
+        (INPUTS, LABELS / 2, r"^labels must be whole numbers from 0 to 2³¹ − 1; got 0\.5, and \d+ such values"),
+        (INPUTS, holed, r"^labels must be whole numbers from 0 to 2³¹ − 1; got nan, and \d+ such values in all\.$"),
         (INPUTS, LABELS * 0, r"^num_classes must be given where labels has one class only; all labels are 0\.$"),
         (INPUTS, ["a"] * NUM_DATA, r"^labels must be an array of numbers; got an array of dtype <U1"),
         (INPUTS.astype(str), LABELS, r"^inputs must be an array of numbers; got an array of dtype <U32"),

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import sivi
 from sivi._affine import DiagonalMap, RotatedMap
 from sivi._rotation import AxisRotation, AxisView
 from sivi.targets import LogisticRegression, MultinomialRegression, Target
@@ -220,8 +221,95 @@ def test_who_has_a_closed_form(x64):
             return None if axis == 1 else jnp.ones((4, 6, 6))
 
     half = Half(jnp.zeros(24), jnp.eye(24), (6, 4))
-    with pytest.raises(ValueError, match="curvature_blocks must return blocks along every axis"):
+    with pytest.raises(ValueError, match=r"must return \(rows, columns, columns\) .*, it gave None"):
         known_axes(half, jnp.zeros((1, 24)), jnp.ones(24), no_rotation(half.shapes))
+
+
+def test_traces_are_the_sums_of_blocks(x64):
+    rng = np.random.default_rng(9)
+    for model in models(rng):
+        points = jnp.asarray(rng.normal(size=(4, model.dim)))
+        for axis in range(len(model.shapes[0])):
+            blocks = model.curvature_blocks(points, 0, axis, None)
+            np.testing.assert_allclose(model.curvature_trace(points, 0, axis), blocks.sum(0), rtol=1e-10, atol=1e-10)
+    assert kronecker()[0].curvature_trace(jnp.zeros((1, 24)), 0, 0) is None
+
+
+def test_a_subclass_with_another_prior_or_likelihood_has_no_closed_form(x64):
+    rng = np.random.default_rng(10)
+
+    class Laplace(MultinomialRegression):
+        def log_prior(self, x):
+            return -jnp.sum(jnp.abs(x))
+
+    class Tempered(MultinomialRegression):
+        def log_likelihoods(self, x, data):
+            return 0.5 * super().log_likelihoods(x, data)
+
+    class LaplaceLogistic(LogisticRegression):
+        def log_prior(self, x):
+            return -jnp.sum(jnp.abs(x))
+
+    inputs = rng.normal(size=(30, 3))
+    for kind in (Laplace, Tempered, LaplaceLogistic):
+        model = kind(inputs, np.arange(30) % 2)
+        x = jnp.asarray(rng.normal(size=model.dim))
+        for batch in (None, jnp.arange(5)):
+            np.testing.assert_allclose(model.score(x, batch), jax.grad(model.log_prob)(x, batch), rtol=1e-9)
+        assert model.curvature_blocks(x[None], 0, 0, None) is None
+        assert model.curvature_trace(x[None], 0, 0) is None
+        assert not knows_axes(model, no_rotation(model.shapes))
+
+
+class HiddenSoftmax(Target):
+    """A multinomial regression that does not say what its curvature is."""
+
+    model: MultinomialRegression
+
+    @property
+    def dim(self):
+        return self.model.dim
+
+    @property
+    def shapes(self):
+        return self.model.shapes
+
+    def log_prob(self, x, batch=None):
+        return self.model.log_prob(x)
+
+
+def test_the_curvature_is_measured_close_by():
+    """Of a softmax, whose curvature falls off with the distance; a step of many sds would see too little of it."""
+    features = 300
+    rng = np.random.default_rng(11)
+    inputs = np.eye(features)[rng.integers(0, features, 3000)] * 3.0
+    model = MultinomialRegression(inputs, rng.integers(0, 4, 3000), num_classes=4)
+    target, rotation = HiddenSoftmax(model), no_rotation(model.shapes)
+    points = jnp.zeros((1, model.dim))
+    exact = np.asarray(model.curvature_blocks(points, 0, 1, None))
+    diagonal = np.stack([np.diag(block) for block in exact]).ravel()
+    around = DiagonalMap(jnp.zeros(model.dim), jnp.asarray(0.1 * diagonal**-0.5))
+    rows = Rows.of(jax.random.key(0), target, None, 10)
+    sd, _ = measure(jax.random.key(0), target, around, jnp.ones(model.dim), rotation, rows)
+    by_column = (np.asarray(sd) ** -2).reshape(4, features).mean(0) / diagonal.reshape(4, features).mean(0)
+    np.testing.assert_allclose(np.median(by_column), 1.0, atol=0.15)
+
+
+def test_a_network_with_matrices_of_weights_has_coordinates():
+    """Its density is not log-concave: curvature is negative in places, on average over whole columns too."""
+    rng = np.random.default_rng(12)
+    inputs, outputs = jnp.asarray(rng.normal(size=(60, 3))), jnp.asarray(rng.normal(size=60))
+
+    def log_density(p):
+        hidden = jnp.tanh(jnp.tanh(inputs @ p["w"]) @ p["w2"])
+        prior = sum(jnp.sum(leaf**2) for leaf in jax.tree.leaves(p))
+        return -0.5 * jnp.sum((outputs - hidden @ p["v"]) ** 2) / 0.1**2 - 0.5 * prior
+
+    like = {"v": jnp.zeros(10), "w": jnp.zeros((3, 10)), "w2": jnp.zeros((10, 10))}
+    target = sivi.targets.LogDensity(log_density, like=like)
+    for seed in range(2):
+        affine = gaussian_warmup(jax.random.key(seed), target, num_starts=2, num_steps=100, rank=8)
+        assert all(bool(jnp.isfinite(leaf).all()) for leaf in jax.tree.leaves(affine))
 
 
 def test_a_rotation_with_axes_of_its_own_for_every_row(x64):

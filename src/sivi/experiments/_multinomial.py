@@ -69,7 +69,7 @@ def _rmsprop(rate: float) -> RMSProp:
     return RMSProp(StepDecay(rate, factor=0.9, every=3000), decay=0.9, eps=1.0)
 
 
-def sivi_sm(problem: DataProblem, num_particles: int, split: bool | None = False) -> Call:
+def sivi_sm(problem: DataProblem, num_particles: int, split: bool = False) -> Call:
     """SIVI-SM: critic of widths [dim, 256, 256, dim]; its authors do not `split` a minibatch."""
     epoch = problem.num_data // problem.batch_size
     objective = ScoreMatching(
@@ -97,8 +97,8 @@ def uivi(problem: DataProblem, num_particles: int) -> Call:
 
 
 def halves(problem: DataProblem, num_particles: int) -> Call:
-    """SIVI-SM with every minibatch split, as is done by default."""
-    return sivi_sm(problem, num_particles, split=None)
+    """SIVI-SM with every minibatch split, as is done by default where they are drawn afresh."""
+    return sivi_sm(problem, num_particles, split=True)
 
 
 #: Method and number of particles, as in the paper's figure, the colour there, and how the line is drawn.

@@ -19,6 +19,7 @@ from ._held_out import HeldOut
 
 _DRAWS = 1000  # at once, at most
 _NUMBERS = 2**23  # at once, at most: of the draws, of the data, and of what is computed from both
+_PER_OUTPUT = 3  # times as many as are predicted for it
 _PER_TERM = 8  # numbers that the likelihood of one datum at one draw is taken to need on the way
 
 
@@ -61,7 +62,8 @@ def totals(model: BayesianModel, held_out: HeldOut, outputs: tuple[int, ...] | N
     num_draws, dim = draws.shape
     log_means, log_products = np.full(num_data, -np.inf), np.zeros(num_draws)
     predictions = None if outputs is None else np.zeros((num_data, *outputs))
-    draws_at_once, rows_at_once = block_sizes(num_draws, num_data, dim, _row_size(data), outputs)
+    width = _predicted_size(model, dim, data) if outputs is None else int(np.prod(outputs))
+    draws_at_once, rows_at_once = block_sizes(num_draws, num_data, dim, _row_size(data), width)
     for some_draws in _blocks(num_draws, draws_at_once):
         points = jnp.asarray(draws[some_draws.indices], default_float())
         for rows in _blocks(num_data, rows_at_once):
@@ -82,12 +84,10 @@ def totals(model: BayesianModel, held_out: HeldOut, outputs: tuple[int, ...] | N
     return Totals(log_means - np.log(num_draws), log_products, None if predictions is None else predictions / num_draws)
 
 
-def block_sizes(
-    num_draws: int, num_data: int, dim: int, row_size: int, outputs: tuple[int, ...] | None
-) -> tuple[int, int]:
-    """How many draws, and how many data, are looked at together."""
+def block_sizes(num_draws: int, num_data: int, dim: int, row_size: int, width: int) -> tuple[int, int]:
+    """How many draws, and how many data, are looked at together; `width` numbers are predicted for each."""
     draws_at_once = max(1, min(num_draws, _DRAWS, _NUMBERS // dim))
-    per_term = _PER_TERM + (0 if outputs is None else int(np.prod(outputs)))
+    per_term = _PER_TERM + _PER_OUTPUT * width
     rows_at_once = max(1, min(num_data, _NUMBERS // max(1, row_size), _NUMBERS // (draws_at_once * per_term)))
     return draws_at_once, rows_at_once
 
@@ -97,6 +97,18 @@ def _blocks(total: int, size: int) -> Iterator[_Block]:
     for start in range(0, total, size):
         indices = np.arange(start, start + size)
         yield _Block(np.minimum(indices, total - 1), indices >= total, slice(start, min(start + size, total)))
+
+
+def _predicted_size(model: BayesianModel, dim: int, data: PyTree) -> int:
+    """How many numbers the model predicts for one datum, which its likelihood may need on the way; 0 if unknown."""
+    if type(model).predict is BayesianModel.predict or not isinstance(data, tuple):
+        return 0
+    like = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((1, *leaf.shape[1:]), default_float()), data[0])
+    try:
+        out = jax.eval_shape(model.predict, jax.ShapeDtypeStruct((dim,), default_float()), like)
+    except Exception:  # a predict that wants other inputs; then nothing is known, and nothing is lost
+        return 0
+    return sum(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(out))
 
 
 def _row_size(data: PyTree) -> int:

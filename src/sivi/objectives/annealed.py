@@ -50,6 +50,9 @@ class Annealed(Objective):
     def bind(self, num_steps: Steps) -> "Annealed":
         return Annealed(self.objective.bind(num_steps), self.schedule.bind(num_steps), self.base)
 
+    def with_batching(self, batching: str) -> "Annealed":
+        return Annealed(self.objective.with_batching(batching), self.schedule, self.base)
+
     def check(self, family: Family, target: Target) -> None:
         if self.base is not None and self.base.dim != target.dim:
             raise ValueError(f"base must have the target's dim, {target.dim}; got {self.base.dim}.")

@@ -32,6 +32,10 @@ class Objective(eqx.Module):
         """This objective for a run of `num_steps` updates, so that schedules can be relative to it."""
         return self
 
+    def with_batching(self, batching: str) -> "Objective":
+        """This objective for minibatches that follow each other like this, see `sivi.fit`."""
+        return self
+
     def check(self, family: Family, target: Target) -> None:
         """Refuse, with a sentence, a family or target that lacks what this objective needs.
 

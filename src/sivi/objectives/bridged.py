@@ -82,6 +82,9 @@ class Bridged(Objective):
         self.base = base
         self.num_draws = check_count("num_draws", num_draws)
 
+    def with_batching(self, batching: str) -> "Bridged":
+        return replace_fields(self, objective=self.objective.with_batching(batching))
+
     def bind(self, num_steps: Steps) -> "Bridged":
         return replace_fields(self, objective=self.objective.bind(num_steps), schedule=self.schedule.bind(num_steps))
 

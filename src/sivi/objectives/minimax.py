@@ -69,9 +69,9 @@ class MinimaxObjective(CriticObjective):
         critic: Settings of the network f_ψ.
         psi: ψ_t, a number or a `sivi.schedules.Schedule`.
         split: Whether products of two scores of a minibatch are taken between its halves, so that they have no bias;
-            when left out, wherever ψ is not zero. False is what the paper's authors ran, and what minibatches that
-            come back in rotation need: there, the same halves come back, too, and a family can find where they oppose
-            each other.
+            when left out, wherever ψ is not zero and minibatches are drawn afresh. With `batching="rotate"` the same
+            halves would come back, and a family could find where they oppose each other. False is what the paper's
+            authors ran.
     """
 
     psi: Schedule
@@ -106,6 +106,9 @@ class MinimaxObjective(CriticObjective):
 
     def bind(self, num_steps: Steps) -> CriticObjective:
         return replace_fields(super().bind(num_steps), psi=self.psi.bind(num_steps))
+
+    def with_batching(self, batching: str) -> CriticObjective:
+        return replace_fields(self, split=False) if self.split is None and batching == "rotate" else self
 
     @property
     def ignores_score(self) -> bool:

@@ -39,9 +39,9 @@ class ScoreMatching(MinimaxObjective):
         critic: Settings of the network f_ψ.
         psi: ψ_t, a number or a `sivi.schedules.Schedule`.
         split: Whether products of two scores of a minibatch are taken between its halves, so that they have no bias;
-            when left out, wherever ψ is not zero. False is what the paper's authors ran, and what minibatches that
-            come back in rotation need: there, the same halves come back, too, and a family can find where they oppose
-            each other.
+            when left out, wherever ψ is not zero and minibatches are drawn afresh. With `batching="rotate"` the same
+            halves would come back, and a family could find where they oppose each other. False is what the paper's
+            authors ran.
 
     Example:
         >>> from sivi.objectives import MLPCritic

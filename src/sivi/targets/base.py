@@ -79,6 +79,13 @@ class Target(eqx.Module):
         """
         return None
 
+    def curvature_trace(
+        self, points: Float[Array, "draws dim"], array: int, axis: int
+    ) -> Float[Array, "cols cols"] | None:
+        """The blocks along an axis, added up over all rows; a target overrides this where it can do without them."""
+        blocks = self.curvature_blocks(points, array, axis, None)
+        return None if blocks is None else jnp.sum(blocks, axis=0)
+
     @property
     def num_data(self) -> int | None:
         """Rows of data, or None for a target without minibatches."""
@@ -106,6 +113,14 @@ class TargetOfTarget(Target):
     @property
     def knows_log_prob(self) -> bool:
         return self.target.knows_log_prob
+
+    @property
+    def layout(self) -> Layout:
+        return self.target.layout
+
+    @property
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        return self.target.shapes
 
 
 class ExactTarget(Target):

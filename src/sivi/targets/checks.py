@@ -1,5 +1,7 @@
 """What is looked at before a target is used: shapes and types, and the size of a minibatch."""
 
+import math
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -25,6 +27,13 @@ def check_shapes(target: Target, *, log_prob: bool) -> None:
             raise ValueError(
                 f"target: the {name} must be a float32 or float64 array of shape {shape}; got {describe(out)}."
             )
+    shapes = target.shapes
+    is_shapes = isinstance(shapes, tuple) and all(isinstance(shape, tuple) for shape in shapes)
+    if not is_shapes or sum(math.prod(shape) for shape in shapes) != target.dim:
+        raise ValueError(
+            f"target: shapes must be a tuple of shapes whose sizes add up to dim, {target.dim}, such as "
+            f"(({target.dim},),); got {shapes!r}."
+        )
 
 
 def check_batch_size(target: Target, batch_size: int | None) -> None:

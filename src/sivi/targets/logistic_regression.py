@@ -57,8 +57,11 @@ class LogisticRegression(BayesianModel):
 
     def curvature_blocks(
         self, points: Float[Array, "draws dim"], array: int, axis: int, turn: Float[Array, "1 1"] | None
-    ) -> Float[Array, "1 dim dim"]:
+    ) -> Float[Array, "1 dim dim"] | None:
         """Σ_n p_n (1 − p_n) x_n x_nᵀ + I / s², which is the whole curvature."""
+        own, mine = type(self), LogisticRegression
+        if own.log_prior is not mine.log_prior or own.log_likelihood is not mine.log_likelihood:
+            return None
         inputs = self.data[0]
 
         def add(total: Array, x: Array) -> tuple[Array, None]:
@@ -78,6 +81,6 @@ class LogisticRegression(BayesianModel):
         # log p = −log(1 + exp(∓βᵀx)), which neither overflows nor loses the tail of the likelier label.
         return jax.nn.log_sigmoid((2.0 * label - 1.0) * (features @ x))
 
-    def predict(self, x: Float[Array, " dim"], inputs: Float[Array, "n features"]) -> Float[Array, " n"]:
-        """The probabilities of label 1 at new inputs."""
-        return jax.nn.sigmoid(inputs @ x)
+    def predict(self, x: Float[Array, "*draws dim"], inputs: Float[Array, "n dim"]) -> Float[Array, "*draws n"]:
+        """The probabilities of label 1 at new inputs, of a point or of draws."""
+        return jax.nn.sigmoid(x @ inputs.T)

@@ -1,6 +1,7 @@
 """Bayesian multinomial logistic regression."""
 
 import math
+import warnings
 from collections.abc import Callable
 
 import equinox as eqx
@@ -34,7 +35,7 @@ class MultinomialRegression(BayesianModel):
         prior_scale: s, the prior standard deviation of a coefficient.
 
     Example:
-        >>> model = MultinomialRegression([[1.0, -1.0], [1.0, 2.0], [1.0, 0.0]], [0, 1, 3])
+        >>> model = MultinomialRegression([[1.0, -1.0], [1.0, 2.0], [1.0, 0.0]], [0, 1, 3], num_classes=4)
         >>> model.num_classes, model.dim, model.predict(jnp.zeros(8), jnp.ones((1, 2))).tolist()
         (4, 8, [[0.25, 0.25, 0.25, 0.25]])
         >>> model.coefficients(jnp.arange(8.0)).tolist()
@@ -75,31 +76,56 @@ class MultinomialRegression(BayesianModel):
 
     def curvature_blocks(
         self, points: Float[Array, "draws dim"], array: int, axis: int, turn: Float[Array, "rows rows"] | None
-    ) -> Float[Array, "rows cols cols"]:
+    ) -> Float[Array, "rows cols cols"] | None:
         """Of the curvature Σ_n (diag(p_n) − p_n p_nᵀ) ⊗ x_n x_nᵀ + I / s².
 
         For a mixture t of the classes Σ_n (Σ_k t_k² p_nk − (tᵀp_n)²) x_n x_nᵀ, and for a mixture t of the features
         Σ_n (tᵀx_n)² (diag(p_n) − p_n p_nᵀ), each with the prior's I / s².
         """
+        if not self._has_own_curvature:
+            return None
         inputs = self.data[0]
-
-        def mean(function: Callable[[Array], Array]) -> Array:
-            """Over the points, of a function of the (classes, rows) probabilities."""
-
-            def add(total: Array, x: Array) -> tuple[Array, None]:
-                return total + function(jax.nn.softmax(self.coefficients(x) @ inputs.T, axis=0)) / len(points), None
-
-            like = jax.eval_shape(function, jax.ShapeDtypeStruct((self.num_classes, len(inputs)), inputs.dtype))
-            return jax.lax.scan(add, jnp.zeros(like.shape, like.dtype), points)[0]
-
         if axis == 1:
             mix = jnp.eye(self.num_classes, dtype=inputs.dtype) if turn is None else turn
-            weights = mean(lambda p: product(mix.T**2, p) - product(mix.T, p) ** 2)
+            weights = self._mean(points, lambda p: product(mix.T**2, p) - product(mix.T, p) ** 2)
             blocks = jax.lax.map(lambda own: product(inputs.T * own, inputs), weights)
         else:
             squares = (inputs if turn is None else product(inputs, turn)) ** 2
-            blocks = mean(lambda p: _spread(p, squares))
+            blocks = self._mean(points, lambda p: jax.lax.map(lambda own: _spread(p, own), squares.T))
         return blocks + self.prior_scale**-2 * jnp.eye(blocks.shape[-1], dtype=inputs.dtype)
+
+    def curvature_trace(
+        self, points: Float[Array, "draws dim"], array: int, axis: int
+    ) -> Float[Array, "cols cols"] | None:
+        if not self._has_own_curvature:
+            return None
+        inputs = self.data[0]
+        if axis == 1:
+            weights = self._mean(points, lambda p: 1.0 - jnp.sum(p**2, axis=0))
+            trace, rows = product(inputs.T * weights, inputs), self.num_classes
+        else:
+            squares = jnp.sum(inputs**2, axis=1)
+            trace, rows = self._mean(points, lambda p: _spread(p, squares)), inputs.shape[1]
+        return trace + rows * self.prior_scale**-2 * jnp.eye(len(trace), dtype=inputs.dtype)
+
+    def _mean(self, points: Float[Array, "draws dim"], function: Callable[[Array], Array]) -> Array:
+        """Over the points, of a function of the (classes, rows) probabilities of the data."""
+        inputs = self.data[0]
+
+        def add(total: Array, x: Array) -> tuple[Array, None]:
+            return total + function(jax.nn.softmax(self.coefficients(x) @ inputs.T, axis=0)) / len(points), None
+
+        like = jax.eval_shape(function, jax.ShapeDtypeStruct((self.num_classes, len(inputs)), inputs.dtype))
+        return jax.lax.scan(add, jnp.zeros(like.shape, like.dtype), points)[0]
+
+    @property
+    def _has_own_likelihood(self) -> bool:
+        """Whether the closed forms are those of `log_likelihoods`, which a subclass may change."""
+        return type(self).log_likelihoods is MultinomialRegression.log_likelihoods
+
+    @property
+    def _has_own_curvature(self) -> bool:
+        return self._has_own_likelihood and type(self).log_prior is MultinomialRegression.log_prior
 
     def coefficients(self, x: Float[Array, "*draws dim"]) -> Float[Array, "*draws num_classes features"]:
         """The weights β of a point or of draws as matrices, one row per class."""
@@ -127,26 +153,28 @@ class MultinomialRegression(BayesianModel):
 
     def score(self, x: Float[Array, " dim"], batch: Int[Array, " batch"] | None = None) -> Float[Array, " dim"]:
         """In closed form: its derivative, too, is then two products of matrices and no more."""
+        if not self._has_own_likelihood:
+            return super().score(x, batch)
         (inputs, labels), scale = self._rows(batch)
         aligned = _aligned(inputs)
         is_label = jnp.arange(self.num_classes)[:, None] == labels
         residuals = is_label - jax.nn.softmax(self._logits(x, aligned), axis=0)
         likelihood = (residuals @ aligned)[:, : inputs.shape[-1]].reshape(-1)
-        return scale * likelihood - x / self.prior_scale**2
+        return scale * likelihood + jax.grad(self.log_prior)(x)
 
     def _logits(self, x: Float[Array, " dim"], aligned: Float[Array, "n padded"]) -> Float[Array, "num_classes n"]:
         return _aligned(self.coefficients(x)) @ aligned.T
 
-    def predict(self, x: Float[Array, " dim"], inputs: Float[Array, "n features"]) -> Float[Array, "n num_classes"]:
-        """The probabilities of the classes at new inputs, one row per input."""
-        return jax.nn.softmax(self.coefficients(x) @ inputs.T, axis=0).T
+    def predict(
+        self, x: Float[Array, "*draws dim"], inputs: Float[Array, "n features"]
+    ) -> Float[Array, "*draws n num_classes"]:
+        """The probabilities of the classes at new inputs, one row per input; of a point or of draws."""
+        return jnp.swapaxes(jax.nn.softmax(self.coefficients(x) @ inputs.T, axis=-2), -1, -2)
 
 
-def _spread(p: Float[Array, "classes n"], weights: Float[Array, "n rows"]) -> Float[Array, "rows classes classes"]:
-    """Σ_n w_n (diag(p_n) − p_n p_nᵀ), for every column w of the weights."""
-    pairs = (p[:, None] * p).reshape(-1, p.shape[1])
-    products = product(pairs, weights).T.reshape(-1, len(p), len(p))
-    return jax.vmap(jnp.diag)(product(p, weights).T) - products
+def _spread(p: Float[Array, "classes n"], weights: Float[Array, " n"]) -> Float[Array, "classes classes"]:
+    """Σ_n w_n (diag(p_n) − p_n p_nᵀ)."""
+    return jnp.diag(product(p, weights)) - product(p * weights, p.T)
 
 
 def _aligned(rows: Float[Array, "n features"]) -> Float[Array, "n padded"]:
@@ -171,4 +199,11 @@ def _count_classes(labels: np.ndarray, num_classes: int | None) -> int:
     largest = int(labels.max())
     if num_classes is None and largest == 0:
         raise ValueError("num_classes must be given where labels has one class only; all labels are 0.")
+    if num_classes is None:
+        missing = largest + 1 - len(np.unique(labels))
+        if missing:
+            warnings.warn(
+                f"labels: {missing} of the classes from 0 to {largest} have no row; give num_classes if that is meant.",
+                stacklevel=3,
+            )
     return num_classes or largest + 1

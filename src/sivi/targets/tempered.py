@@ -2,7 +2,6 @@
 
 from jaxtyping import Array, Float, Int
 
-from .._layout import Layout
 from .._types import Scalar
 from .base import Target, TargetOfTarget
 
@@ -19,10 +18,6 @@ class Tempered(TargetOfTarget):
     target: Target
     beta: Scalar
     base: Target | None = None
-
-    @property
-    def layout(self) -> Layout:
-        return self.target.layout
 
     @property
     def knows_log_prob(self) -> bool:

@@ -3,6 +3,7 @@
 from jaxtyping import Array, Float, Int
 
 from .._affine import AffineMap
+from .._layout import Layout
 from .._types import Scalar
 from .base import Target, TargetOfTarget
 
@@ -25,6 +26,15 @@ class Whitened(TargetOfTarget):
 
     target: Target
     affine: AffineMap
+
+    @property
+    def layout(self) -> Layout:
+        """That of a plain vector: u has no names."""
+        return Layout.vector(self.dim)
+
+    @property
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        return ((self.dim,),)
 
     def __check_init__(self) -> None:
         if self.affine.dim != self.target.dim:

@@ -14,7 +14,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from .._affine import LowRankMap
 from .._precision import product
 from ..targets import Target
-from .draws import Rows, scores_at
+from .draws import Rows, exact_scores_at
 
 #: Products with the block: the Krylov space has so many times its width.
 DEPTH = 3
@@ -105,7 +105,7 @@ def curvature_times(
     def add(total: tuple[Array, Array], draw: tuple[Array, Array]) -> tuple[tuple[Array, Array], None]:
         x, k = draw
         part = rows.part(k, len(draws), first)
-        plus, minus = scores_at(target, jnp.stack([x + shifts, x - shifts]), part)
+        plus, minus = exact_scores_at(target, jnp.stack([x + shifts, x - shifts]), part)
         image = (minus - plus) * scale / (2.0 * steps[:, None])
         good = jnp.all(jnp.isfinite(image))
         return (total[0] + jnp.where(good, image, 0.0), total[1] + good), None

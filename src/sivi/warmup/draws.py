@@ -167,6 +167,14 @@ def scores_at(
     return _in_blocks(lambda x: target.score(x, rows), points, _num_rows(target, rows))
 
 
+def exact_scores_at(
+    target: Target, points: Float[Array, "*shape dim"], rows: Int[Array, " size"] | None
+) -> Float[Array, "*shape dim"]:
+    """The same for scores whose differences are looked at: with all digits, also where products have fewer."""
+    with jax.default_matmul_precision("highest"):
+        return scores_at(target, points, rows)
+
+
 def log_probs_at(target: Target, points: Float[Array, "*shape dim"]) -> Float[Array, "*shape"]:
     """Log densities at many points, on all data."""
     return _in_blocks(target.log_prob, points, _num_rows(target, None))

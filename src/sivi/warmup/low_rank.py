@@ -134,7 +134,9 @@ def _turn(
     def measured(state: tuple[Array, AxisRotation, Array], k: Array) -> tuple[tuple[Array, AxisRotation, Array], None]:
         mean, rotation, _ = state
         measure_key, fit_key = jax.random.split(jax.random.fold_in(key, k))
-        sd, better = measure(measure_key, target, DiagonalMap(mean, diagonal.scale), scale, rotation, rows)
+        around = DiagonalMap(mean, diagonal.scale)
+        found = measure(measure_key, target, around, scale, rotation, rows)
+        sd, better = _if_finite(found, (diagonal.scale / scale, rotation))
         mean, sd = fitted(fit_key, mean, rotation, jnp.minimum(sd, widest))
         last = k == num_turns - 1
         kept = jax.tree.map(lambda new, old: jnp.where(last, old, new), better, rotation)

@@ -33,7 +33,7 @@ from .._affine import DiagonalMap
 from .._precision import product
 from .._rotation import AxisRotation, AxisView
 from ..targets import Target
-from .draws import Rows, scores_at
+from .draws import Rows, exact_scores_at
 
 #: An axis longer than this is not turned: its matrix would cost more than all else.
 MAX_AXIS = 1024
@@ -112,8 +112,8 @@ def measure(
         masks = jnp.concatenate([view.mask(probes) for view in views], axis=1)
         xi = jnp.where(masks, jax.random.rademacher(sign_key, (WIDTH, dim), dtype), 0.0)
         shift = scale * jax.vmap(rotation.apply)(xi)
-        length = STEP / jnp.sqrt(jnp.mean((shift / around.scale) ** 2, axis=1, keepdims=True))
-        plus, minus = scores_at(target, jnp.stack([x + length * shift, x - length * shift]), rows.at(k))
+        length = STEP / jnp.linalg.norm(shift / around.scale, axis=1, keepdims=True)
+        plus, minus = exact_scores_at(target, jnp.stack([x + length * shift, x - length * shift]), rows.at(k))
         image = jax.vmap(rotation.undo)((minus - plus) * scale / (2.0 * length))
         image = jnp.where(jnp.all(jnp.isfinite(image), axis=1, keepdims=True), image, xi)
         seen = [view.sums(probes, num_calls * WIDTH, xi, image) for view in views]
@@ -176,8 +176,10 @@ def known_axes(
     for i, view in enumerate(rotation.views):
         unit, left = view.matrix(scale), None
         if _rows_are_an_axis(view):
-            left = _eigh(jnp.sum(_blocks(target, points, i, 1 - view.axis, None), axis=0))[1]
-        blocks = _blocks(target, points, i, view.axis, left)
+            trace = target.curvature_trace(points, i, 1 - view.axis)
+            left = _eigh(_checked(target, trace, (view.rows, view.rows)))[1]
+        blocks = target.curvature_blocks(points, i, view.axis, left)
+        blocks = _checked(target, blocks, (view.rows, view.cols, view.cols))
         curvature, right = _eigh(blocks * unit[:, :, None] * unit[:, None, :])
         mean = jnp.mean(curvature)
         sds.append(view.vector(jnp.clip(curvature, SMALLEST * mean, LARGEST * mean) ** -0.5))
@@ -185,11 +187,13 @@ def known_axes(
     return jnp.concatenate(sds), AxisRotation(rotation.views, tuple(factors))
 
 
-def _blocks(target: Target, points: Array, array: int, axis: int, turn: Array | None) -> Array:
-    blocks = target.curvature_blocks(points, array, axis, turn)
-    if blocks is None:
+def _checked(target: Target, blocks: Array | None, shape: tuple[int, ...]) -> Array:
+    """Blocks of the curvature, or their sum, if they have this shape."""
+    if blocks is None or blocks.shape != shape:
+        found = "None" if blocks is None else blocks.shape
         raise ValueError(
-            f"{type(target).__name__}.curvature_blocks must return blocks along every axis, or always None."
+            f"{type(target).__name__}.curvature_blocks must return (rows, columns, columns) for every array and axis "
+            f"that is asked for, or always None; where {shape} was to come of it, it gave {found}."
         )
     return blocks
 
@@ -271,5 +275,6 @@ class _Columns(NamedTuple):
         if columns.shape[-1] == 0:
             return None
         signs, images, column = jnp.moveaxis(columns, 1, 0).reshape(3, -1, self.view.rows)
-        weights = 1.0 / jnp.maximum(jnp.mean(sums.diagonal, axis=0), jnp.finfo(signs.dtype).tiny)
+        sizes = jnp.abs(jnp.mean(sums.diagonal, axis=0))  # of a density that is not log-concave, they can be negative
+        weights = 1.0 / jnp.maximum(sizes, SMALLEST * jnp.mean(sizes) + jnp.finfo(signs.dtype).tiny)
         return product((images * weights[column[:, 0].astype(int)][:, None]).T, signs)

@@ -26,8 +26,9 @@ def mean_rate(step: Int[Array, ""], num_steps: int, rows: Rows) -> Scalar:
 
     With minibatches, 1/t from the half on: then the last mean is the plain average of what every later batch asks
     for. The noise of a batch in E[r] is √(N/|batch|) posterior standard deviations, and a shorter memory would keep
-    it; in G it cancels between u and −u. And at most |batch|/N: a direction that a single datum decides has N/|batch|
-    times its curvature in a batch with this datum, and steps of more than twice the inverse of that would run away.
+    it; in G it cancels between u and −u. And at most √(|batch|/N): a direction that a single datum decides has
+    N/|batch| times its curvature in a batch with this datum. The largest curvature seen bounds the step besides
+    (`Probe`), and what it sees too late is then a step of √(N/|batch|), not of N/|batch|.
     """
     if rows.order is None:
         return rate(step, num_steps)
