@@ -27,7 +27,9 @@ def test_the_same_fit(monkeypatch):
     np.testing.assert_array_equal(plain.sample(10, key=1), ahead.sample(10, key=1))
 
 
-def test_the_updates_are_compiled_in_the_thread(worthwhile):
+@pytest.mark.parametrize("x64", [False, True])
+def test_the_updates_are_compiled_in_the_thread(worthwhile, x64):
+    """In the types of the thread that asks for it, which a context may have changed."""
     compiled = []
 
     def note(name, seconds, **details):
@@ -37,7 +39,8 @@ def test_the_updates_are_compiled_in_the_thread(worthwhile):
     jax.clear_caches()
     jax.monitoring.register_event_duration_secs_listener(note)
     try:
-        sivi.fit(Banana(), key=0, num_steps=4, chunk_size=7, progress=False)
+        with jax.enable_x64(x64):
+            sivi.fit(Banana(), key=0, num_steps=4, chunk_size=7, progress=False)
     finally:
         jax.monitoring.clear_event_listeners()
     updates = [thread for thread, function in compiled if "run_chunk" in function]
@@ -51,6 +54,14 @@ def test_what_fails_in_the_thread_is_silent(worthwhile):
     with _ahead.beside(fail):
         done = True
     assert done
+
+
+def test_what_fails_beside_it_waits_for_the_thread(worthwhile):
+    done = threading.Event()
+    with pytest.raises(RuntimeError, match="the body"), _ahead.beside(done.set):
+        raise RuntimeError("the body")
+    assert done.is_set()
+    assert "sivi-compile-ahead" not in {thread.name for thread in threading.enumerate()}
 
 
 def test_zeros_in_the_shape_of_what_a_function_returns():

@@ -20,7 +20,7 @@ def read_member(archive: bytes, member: str) -> bytes:
             if len(names) != 1:
                 raise ValueError(f"must have one file {member}, and has {len(names)}")
             return stored.read(names[0])
-    except (zipfile.BadZipFile, zlib.error, NotImplementedError, RuntimeError, EOFError) as error:
+    except (zipfile.BadZipFile, zlib.error, RuntimeError, EOFError) as error:
         raise ValueError(f"must be a ZIP archive with {member}, and is not: {error}") from error
 
 

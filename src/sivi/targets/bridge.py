@@ -4,12 +4,11 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from .._layout import Layout
 from .._types import Scalar
-from .base import Target
+from .base import Target, TargetOfTarget
 
 
-class Bridge(Target):
+class Bridge(TargetOfTarget):
     """The mixture p(x) + e^c p₀(x) of a target and a base, which spans the gaps between the target's modes.
 
     Where p is next to nothing the mixture is the base's, so a method that moves mass by scores alone can carry it
@@ -38,12 +37,9 @@ class Bridge(Target):
     log_odds: Scalar
 
     @property
-    def dim(self) -> int:
-        return self.target.dim
-
-    @property
-    def layout(self) -> Layout:
-        return self.target.layout
+    def num_data(self) -> None:
+        """It takes no minibatches."""
+        return None
 
     @property
     def knows_log_prob(self) -> bool:

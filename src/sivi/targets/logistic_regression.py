@@ -59,8 +59,7 @@ class LogisticRegression(BayesianModel):
         self, points: Float[Array, "draws dim"], array: int, axis: int, turn: Float[Array, "1 1"] | None
     ) -> Float[Array, "1 dim dim"] | None:
         """Σ_n p_n (1 − p_n) x_n x_nᵀ + I / s², which is the whole curvature."""
-        own, mine = type(self), LogisticRegression
-        if own.log_prior is not mine.log_prior or own.log_likelihood is not mine.log_likelihood:
+        if not self._keeps(LogisticRegression, "log_prior", "log_likelihood", "log_likelihoods"):
             return None
         inputs = self.data[0]
 

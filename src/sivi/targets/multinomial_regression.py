@@ -82,7 +82,7 @@ class MultinomialRegression(BayesianModel):
         For a mixture t of the classes Σ_n (Σ_k t_k² p_nk − (tᵀp_n)²) x_n x_nᵀ, and for a mixture t of the features
         Σ_n (tᵀx_n)² (diag(p_n) − p_n p_nᵀ), each with the prior's I / s².
         """
-        if not self._has_own_curvature:
+        if not self._keeps(MultinomialRegression, "log_prior", "log_likelihoods"):
             return None
         inputs = self.data[0]
         if axis == 1:
@@ -97,7 +97,7 @@ class MultinomialRegression(BayesianModel):
     def curvature_trace(
         self, points: Float[Array, "draws dim"], array: int, axis: int
     ) -> Float[Array, "cols cols"] | None:
-        if not self._has_own_curvature:
+        if not self._keeps(MultinomialRegression, "log_prior", "log_likelihoods"):
             return None
         inputs = self.data[0]
         if axis == 1:
@@ -117,15 +117,6 @@ class MultinomialRegression(BayesianModel):
 
         like = jax.eval_shape(function, jax.ShapeDtypeStruct((self.num_classes, len(inputs)), inputs.dtype))
         return jax.lax.scan(add, jnp.zeros(like.shape, like.dtype), points)[0]
-
-    @property
-    def _has_own_likelihood(self) -> bool:
-        """Whether the closed forms are those of `log_likelihoods`, which a subclass may change."""
-        return type(self).log_likelihoods is MultinomialRegression.log_likelihoods
-
-    @property
-    def _has_own_curvature(self) -> bool:
-        return self._has_own_likelihood and type(self).log_prior is MultinomialRegression.log_prior
 
     def coefficients(self, x: Float[Array, "*draws dim"]) -> Float[Array, "*draws num_classes features"]:
         """The weights β of a point or of draws as matrices, one row per class."""
@@ -153,7 +144,7 @@ class MultinomialRegression(BayesianModel):
 
     def score(self, x: Float[Array, " dim"], batch: Int[Array, " batch"] | None = None) -> Float[Array, " dim"]:
         """In closed form: its derivative, too, is then two products of matrices and no more."""
-        if not self._has_own_likelihood:
+        if not self._keeps(MultinomialRegression, "log_likelihoods"):
             return super().score(x, batch)
         (inputs, labels), scale = self._rows(batch)
         aligned = _aligned(inputs)
