@@ -25,8 +25,11 @@ from .warmup import gaussian_warmup
 BRIDGED_UP_TO = 10
 #: Up to this many unknowns the affine map is a full matrix, z as long as x, and the run shorter than above it.
 FULL_MATRIX_UP_TO = 128
-#: From this many unknowns on, the affine map has twice as many directions of its own.
+#: Directions of its own that the affine map has beyond its diagonal: few below `MORE_DIRECTIONS_FROM` unknowns, then
+#: many, as long as they do not have more than `MOST_IN_DIRECTIONS` numbers in all.
+FEW_DIRECTIONS, MANY_DIRECTIONS = 64, 256
 MORE_DIRECTIONS_FROM = 1000
+MOST_IN_DIRECTIONS = 2**21
 #: Up to this many data an update sees all of them.
 ALL_DATA_UP_TO = 10_000
 
@@ -169,7 +172,7 @@ def recipe(dim: int, num_data: int | None = None) -> Recipe:
         batch_size=2_000 if minibatches else None,
         warmup_starts=16 if dim <= 50 else 8 if some else 4,
         warmup_steps=300 if some else 600,
-        warmup_rank=None if some else 64 if dim < MORE_DIRECTIONS_FROM else 128,
+        warmup_rank=None if some else _num_directions(dim),
         latent_dim=max(dim, 3) if some else 64,
         hidden=(64, 64),
         critic_hidden=(128, 128),
@@ -186,3 +189,9 @@ def recipe(dim: int, num_data: int | None = None) -> Recipe:
         bridge_until=0.4,
         plateau=0.003,
     )
+
+
+def _num_directions(dim: int) -> int:
+    if dim < MORE_DIRECTIONS_FROM:
+        return FEW_DIRECTIONS
+    return max(FEW_DIRECTIONS, min(MANY_DIRECTIONS, MOST_IN_DIRECTIONS // dim))

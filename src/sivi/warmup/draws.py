@@ -49,10 +49,14 @@ class BalancedNoise(eqx.Module):
     num_pairs: int = eqx.field(static=True)
     dim: int = eqx.field(static=True)
 
-    def __init__(self, key: PRNGKeyArray, num_pairs: int, dim: int):
+    def __init__(self, key: PRNGKeyArray, num_pairs: int, dim: int, *, frames_of: "BalancedNoise | None" = None):
+        """`frames_of`: Other noise of this dimension, whose frames will do; signs are drawn anew for every call."""
         self.num_pairs, self.dim = num_pairs, dim
-        scrambled = MAX_QR_DIM < dim <= num_pairs
-        self.frames = _orthogonal(jax.random.normal(key, (2, dim, dim), default_float())) if scrambled else None
+        self.frames = None
+        if MAX_QR_DIM < dim <= num_pairs:
+            known = None if frames_of is None else frames_of.frames
+            fresh = known is None
+            self.frames = _orthogonal(jax.random.normal(key, (2, dim, dim), default_float())) if fresh else known
 
     @property
     def shape(self) -> tuple[int, ...]:

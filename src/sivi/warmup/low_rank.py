@@ -13,6 +13,8 @@ the curvature of q is Λ̃ = K⁻ᵀ K⁻¹ = I + W (diag θ − I) Wᵀ:
 3. s from what the directions leave over. By Stein's lemma, E[(K⁻ᵀ r) (K⁻ᵀ u)ᵀ] = Λ̃ − P̃, with no noise where q = p.
    Its diagonal is g, and 1 − g_i is the diagonal of P̃ less that of W (diag θ − I) Wᵀ; s² ← s² / (1 − g) makes
    it 1. (In factor analysis of a precision matrix, this is the iterated principal factor method.)
+
+At the end the mean is solved for, see `sivi.warmup.settling`.
 """
 
 from typing import NamedTuple
@@ -30,13 +32,15 @@ from .directions import extreme_directions
 from .draws import BalancedNoise, Rows, scores_at
 from .pooling import NUM_ELBO_PAIRS, pool_diagonal, start_weights
 from .rotation import known_axes, knows_axes, measure, no_rotation, own_axes, units
+from .settling import settled
 from .steps import even_and_odd, mean_rate, rate
 
 #: Pairs ±u per step.
 NUM_PAIRS = 16
 
-#: Rounds; the widest direction can become four times wider in each.
-NUM_ROUNDS = 8
+#: Rounds; the widest direction can become four times wider in each. Fewer where the axes come from a closed form,
+#: which has found all but the last of the widths.
+NUM_ROUNDS, NUM_KNOWN_ROUNDS = 8, 4
 
 #: How often the curvature is measured, and the axes are turned; how often where it is computed, without noise.
 NUM_TURNS, NUM_KNOWN_TURNS = 4, 2
@@ -90,17 +94,17 @@ def fit_low_rank(
         jnp.sum(jnp.log(scales), axis=1),
     )
     pooled = pool_diagonal(weights, ends, scales, means[0])
-    steps_per_round = max(1, num_steps // NUM_ROUNDS)
     rotation = no_rotation(shapes)
     if rotation is None:
-        return pooled if rank == 0 else _rounds(rounds_key, target, pooled, rows, steps_per_round, rank)
+        return pooled if rank == 0 else _rounds(rounds_key, target, pooled, rows, num_steps, NUM_ROUNDS, rank)
     turned = _turn(jax.random.fold_in(diagonal_key, 1), target, pooled, rows, num_steps, rotation)
     if rank == 0:
         return turned
     # The rounds have a mean of their own, which the map around them has not.
     zero = jnp.zeros_like(pooled.mean)
     around = eqx.tree_at(lambda a: a.inner.scale, turned, jnp.ones_like(zero))
-    inner = _rounds(rounds_key, Whitened(target, around), turned.inner, rows, steps_per_round, rank)
+    num_rounds = NUM_KNOWN_ROUNDS if knows_axes(target, rotation) else NUM_ROUNDS
+    inner = _rounds(rounds_key, Whitened(target, around), turned.inner, rows, num_steps, num_rounds, rank)
     mean, inner = around.forward(inner.mean), eqx.tree_at(lambda a: a.mean, inner, zero)
     return RotatedMap(mean, turned.scale, turned.rotation, inner)
 
@@ -191,9 +195,10 @@ def _fit_diagonal(
 
 
 def _rounds(
-    key: PRNGKeyArray, target: Target, diagonal: DiagonalMap, rows: Rows, steps_per_round: int, rank: int
+    key: PRNGKeyArray, target: Target, diagonal: DiagonalMap, rows: Rows, num_steps: int, num_rounds: int, rank: int
 ) -> LowRankMap:
-    dim, num_steps = diagonal.dim, NUM_ROUNDS * steps_per_round
+    steps_per_round = max(1, num_steps // num_rounds)
+    dim, num_steps = diagonal.dim, num_rounds * steps_per_round
     start_key, probe_key, noise_key, directions_key = jax.random.split(key, 4)
     noise = BalancedNoise(noise_key, NUM_PAIRS, dim)
 
@@ -229,8 +234,8 @@ def _rounds(
     frame = jnp.linalg.qr(jax.random.normal(start_key, (dim, rank), diagonal.mean.dtype))[0]
     start = LowRankMap(diagonal.mean, diagonal.scale, frame, jnp.ones(rank, diagonal.mean.dtype))
     state = start, _new_probe(probe_key, dim), jnp.zeros_like(diagonal.scale)
-    (affine, _, _), _ = jax.lax.scan(one_round, state, jnp.arange(NUM_ROUNDS))
-    return affine
+    (affine, _, _), _ = jax.lax.scan(one_round, state, jnp.arange(num_rounds))
+    return settled(jax.random.fold_in(key, 4), target, affine, rows)
 
 
 def _new_probe(key: PRNGKeyArray, dim: int) -> Probe:

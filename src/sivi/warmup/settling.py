@@ -1,0 +1,127 @@
+"""The mean of a Gaussian with given covariance, to the end: Newton steps on the expected score.
+
+With q = N(m, L Lᵀ), the mean of least KL(q‖p) is where F(m) = E_u[Lᵀ S(m + L u)] = 0. Steps m + ρ L F(m) come there
+at once where L is right, since then −∂F = A = E[Lᵀ (−∇² log p) L] is the unit matrix, and slowly along directions that
+a diagonal and a few directions of their own have missed. A Newton step solves A δ = F(m) instead, by conjugate
+gradients, which need products with A alone, as `sivi.warmup.directions` has them: some ten of them, since most
+eigenvalues of A are near 1.
+
+F is the mean over draws in pairs ±u and windows of rows which are the same at every m, so that two means can be
+compared: one is better if its F is shorter. A step that is not better is halved. With minibatches, F has their error at
+m taken away.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from .._affine import LowRankMap
+from ..targets import Anchored, Target, Whitened
+from .directions import NUM_PAIRS as NUM_CURVATURE_PAIRS
+from .directions import STEP, curvature_times
+from .draws import BalancedNoise, Rows, exact_scores_at
+from .steps import even_and_odd
+
+#: Means that are looked at, the first included.
+NUM_MEANS = 4
+
+#: Pairs ±u at a time, and how often, for F.
+NUM_PAIRS, NUM_CALLS = 16, 48
+
+#: Products with A per Newton step.
+NUM_PRODUCTS = 10
+
+#: The longest step, in units of √dim: about so many standard deviations in every coordinate.
+LONGEST = 0.5
+
+
+class _Best(NamedTuple):
+    mean: Float[Array, " dim"]
+    size: Float[Array, ""]
+    step: Float[Array, " dim"]
+    share: Float[Array, ""]
+
+
+def settled(key: PRNGKeyArray, target: Target, affine: LowRankMap, rows: Rows) -> LowRankMap:
+    """The same covariance around a better mean, if there is one.
+
+    Args:
+        key: Random key.
+        target: The target; only its score is used.
+        affine: q.
+        rows: Which data the draws see.
+    """
+    noise_key, draws_key = jax.random.split(key)
+    noise = BalancedNoise(noise_key, NUM_PAIRS, affine.dim)
+    half = jax.random.normal(draws_key, (NUM_CURVATURE_PAIRS, affine.dim), affine.mean.dtype)
+    draws = jnp.concatenate([half, -half])
+
+    def around(mean: Float[Array, " dim"]) -> LowRankMap:
+        return eqx.tree_at(lambda a: a.mean, affine, mean)
+
+    def drift(mean: Float[Array, " dim"]) -> Float[Array, " dim"]:
+        """F(m)."""
+        with jax.default_matmul_precision("highest"):
+            anchored = target if rows.order is None else Anchored.at(target, mean)
+        there = Whitened(anchored, around(mean))
+
+        def call(total: Array, k: Array) -> tuple[Array, None]:
+            u = noise.draw(jax.random.fold_in(noise_key, k))
+            even, _ = even_and_odd(exact_scores_at(there, u, rows.at(k)) + u)
+            return total + jnp.mean(even, axis=0) / NUM_CALLS, None
+
+        return jax.lax.scan(call, jnp.zeros_like(mean), jnp.arange(NUM_CALLS))[0]
+
+    def newton_step(mean: Float[Array, " dim"], drift: Float[Array, " dim"]) -> Float[Array, " dim"]:
+        there = Whitened(target, around(mean))
+
+        def times_curvature(vector: Float[Array, " dim"]) -> Float[Array, " dim"]:
+            length = STEP / jnp.maximum(jnp.linalg.norm(vector), jnp.finfo(vector.dtype).tiny)
+            unit = jnp.ones_like(vector)
+            return curvature_times(there, draws, unit, vector[:, None], length[None], rows, jnp.int32(0))[:, 0]
+
+        return conjugate_gradients(times_curvature, drift, NUM_PRODUCTS)
+
+    def look(best: _Best, _: None) -> tuple[_Best, None]:
+        mean = around(best.mean).forward(best.share * best.step)
+        now = drift(mean)
+        size = jnp.linalg.norm(now)
+        step = newton_step(mean, now)
+        limit = LONGEST * jnp.sqrt(jnp.asarray(affine.dim, step.dtype)) / jnp.linalg.norm(step)
+        step = step * jnp.where(limit < 1.0, limit, 1.0)
+        good = jnp.isfinite(size) & jnp.all(jnp.isfinite(mean)) & jnp.all(jnp.isfinite(step)) & (size < best.size)
+        new, old = _Best(mean, size, step, jnp.ones_like(size)), best._replace(share=0.5 * best.share)
+        return jax.tree.map(lambda a, b: jnp.where(good, a, b), new, old), None
+
+    nothing = jnp.zeros_like(affine.mean)
+    start = _Best(affine.mean, jnp.asarray(jnp.inf, nothing.dtype), nothing, jnp.ones((), nothing.dtype))
+    best, _ = jax.lax.scan(look, start, None, length=NUM_MEANS)
+    return around(best.mean)
+
+
+def conjugate_gradients(
+    times: Callable[[Float[Array, " dim"]], Float[Array, " dim"]], right: Float[Array, " dim"], num: int
+) -> Float[Array, " dim"]:
+    """x with A x = `right`, after `num` products `times(v)` = A v, or as far as A is positive.
+
+    Example:
+        >>> conjugate_gradients(lambda v: jnp.array([2.0, 4.0]) * v, jnp.array([1.0, 1.0]), 2).tolist()
+        [0.5, 0.25]
+    """
+
+    def step(state: tuple[Array, Array, Array, Array], _: None) -> tuple[tuple[Array, Array, Array, Array], None]:
+        x, residual, direction, going = state
+        image = times(direction)
+        size, curvature = jnp.sum(residual**2), jnp.sum(direction * image)
+        going = going & (curvature > 0) & (size > 0)
+        length = jnp.where(going, size / jnp.where(going, curvature, 1.0), 0.0)
+        x, new = x + length * direction, residual - length * image
+        turn = jnp.where(going, jnp.sum(new**2) / jnp.where(going, size, 1.0), 0.0)
+        return (x, jnp.where(going, new, residual), jnp.where(going, new + turn * direction, direction), going), None
+
+    start = jnp.zeros_like(right), right, right, jnp.asarray(True)
+    return jax.lax.scan(step, start, None, length=num)[0][0]
