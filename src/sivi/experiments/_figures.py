@@ -82,7 +82,9 @@ def plot_bands(ax: "Axes", bands: "dict[str, np.ndarray]", ylabel: str) -> None:
     # Signed values that span decades: linear within the noise at the end, logarithmic beyond.
     late = [np.abs(values[2:, -(len(values[0]) // 4 + 1) :]) for values in bands.values()]
     noise = max(float(np.median([values.max(axis=0) for values in late])), 1e-6)
-    ax.set_yscale("symlog", linthresh=10.0 ** np.ceil(np.log10(noise)))
+    # Not below a millionth of the largest value: ticks of more decades on both sides would lie on each other at zero.
+    largest = max(float(np.abs(values[1:]).max()) for values in bands.values())
+    ax.set_yscale("symlog", linthresh=10.0 ** np.ceil(np.log10(max(noise, 1e-6 * largest))))
     ax.axhline(0.0, color="black", linewidth=0.5)
     ax.locator_params(axis="x", nbins=5)
     ax.set(xlabel="update", ylabel=ylabel, xlim=(0, max(values[0, -1] for values in bands.values())))

@@ -73,7 +73,7 @@ def hmc_transition(
     def kinetic(momentum: Array) -> Array:
         return 0.5 * jnp.sum(inverse_mass * momentum**2)
 
-    change = proposal.log_prob - kinetic(end) - (state.log_prob - kinetic(momentum))
+    change: Array = proposal.log_prob - kinetic(end) - (state.log_prob - kinetic(momentum))
     change = jnp.where(jnp.isfinite(change), change, -jnp.inf)
     acceptance = jnp.exp(jnp.minimum(change, 0.0))
     accepted = jax.random.uniform(accept_key, (), state.position.dtype) < acceptance

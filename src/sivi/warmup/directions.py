@@ -106,7 +106,7 @@ def curvature_times(
         x, k = draw
         part = rows.part(k, len(draws), first)
         plus, minus = exact_scores_at(target, jnp.stack([x + shifts, x - shifts]), part)
-        image = (minus - plus) * scale / (2.0 * steps[:, None])
+        image: Array = (minus - plus) * scale / (2.0 * steps[:, None])
         good = jnp.all(jnp.isfinite(image))
         return (total[0] + jnp.where(good, image, 0.0), total[1] + good), None
 

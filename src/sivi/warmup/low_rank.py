@@ -254,7 +254,7 @@ def _residuals(
     points = jnp.concatenate([u, jnp.stack([u[0] + shift, u[0] - shift])])
     scores = jax.vmap(affine.pull_back)(scores_at(target, jax.vmap(affine.forward)(points), rows))
     image = (scores[-1] - scores[-2]) / (2 * PROBE)
-    size = jnp.linalg.norm(image)
+    size: Array = jnp.linalg.norm(image)
     good = jnp.isfinite(size) & (size > 0)
     vector = jnp.where(good, image / jnp.where(good, size, 1.0), probe.vector)
     return scores[:-2] + u, Probe(vector, jnp.maximum(FORGET * probe.largest, jnp.where(good, size, 0.0)))

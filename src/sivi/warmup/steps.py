@@ -59,4 +59,5 @@ def _cut(vectors: Float[Array, "pairs dim"]) -> Float[Array, "pairs dim"]:
     unit = vectors / largest
     length = largest * jnp.linalg.norm(unit, axis=-1, keepdims=True)
     allowed = MAX_RESIDUAL * math.sqrt(vectors.shape[-1])
-    return jnp.where(length > allowed, allowed * unit / jnp.linalg.norm(unit, axis=-1, keepdims=True), vectors)
+    shorter: Array = allowed * unit / jnp.linalg.norm(unit, axis=-1, keepdims=True)
+    return jnp.where(length > allowed, shorter, vectors)
