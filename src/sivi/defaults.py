@@ -25,11 +25,11 @@ from .warmup import gaussian_warmup
 BRIDGED_UP_TO = 10
 #: Up to this many unknowns the affine map is a full matrix, z as long as x, and the run shorter than above it.
 FULL_MATRIX_UP_TO = 128
-#: Directions of its own that the affine map has beyond its diagonal: few below `MORE_DIRECTIONS_FROM` unknowns, then
-#: many, as long as they do not have more than `MOST_IN_DIRECTIONS` numbers in all.
-FEW_DIRECTIONS, MANY_DIRECTIONS = 64, 256
-MORE_DIRECTIONS_FROM = 1000
-MOST_IN_DIRECTIONS = 2**21
+#: Directions of its own that the affine map has beyond its diagonal: few below `MORE_DIRECTIONS_FROM` unknowns; then
+#: as many as have `NUMBERS_IN_DIRECTIONS` numbers in all, within bounds.
+FEW_DIRECTIONS = 64
+MORE_DIRECTIONS_FROM, MORE_DIRECTIONS = 1000, (128, 256)
+NUMBERS_IN_DIRECTIONS = 2**21
 #: Up to this many data an update sees all of them.
 ALL_DATA_UP_TO = 10_000
 
@@ -194,4 +194,5 @@ def recipe(dim: int, num_data: int | None = None) -> Recipe:
 def _num_directions(dim: int) -> int:
     if dim < MORE_DIRECTIONS_FROM:
         return FEW_DIRECTIONS
-    return max(FEW_DIRECTIONS, min(MANY_DIRECTIONS, MOST_IN_DIRECTIONS // dim))
+    least, most = MORE_DIRECTIONS
+    return max(least, min(most, NUMBERS_IN_DIRECTIONS // dim))

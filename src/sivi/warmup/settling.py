@@ -1,4 +1,4 @@
-"""The mean of a Gaussian with given covariance, to the end: Newton steps on the expected score.
+"""The mean of a Gaussian with given covariance: Newton steps on the expected score.
 
 With q = N(m, L Lᵀ), the mean of least KL(q‖p) is where F(m) = E_u[Lᵀ S(m + L u)] = 0. Steps m + ρ L F(m) come there
 at once where L is right, since then −∂F = A = E[Lᵀ (−∇² log p) L] is the unit matrix, and slowly along directions that
@@ -7,8 +7,9 @@ gradients, which need products with A alone, as `sivi.warmup.directions` has the
 eigenvalues of A are near 1.
 
 F is the mean over draws in pairs ±u and windows of rows which are the same at every m, so that two means can be
-compared: one is better if its F is shorter. A step that is not better is halved. With minibatches, F has their error at
-m taken away.
+compared. A new one is better if its F is shorter, if F along the step has not turned round, and if no more scores are
+not finite: far out in a flat tail F is short as well, and where nothing is finite it is nothing. A step that is not
+better is halved. With minibatches, F has their error at m taken away.
 """
 
 from collections.abc import Callable
@@ -35,13 +36,18 @@ NUM_PAIRS, NUM_CALLS = 16, 48
 #: Products with A per Newton step.
 NUM_PRODUCTS = 10
 
-#: The longest step, in units of √dim: about so many standard deviations in every coordinate.
-LONGEST = 0.5
+#: The longest step: so many times √dim in length, and so many standard deviations of q in every coordinate of u.
+LONGEST, LARGEST = 0.5, 2.0
+
+#: How far F may turn round along a step.
+TURNED = 0.9
 
 
 class _Best(NamedTuple):
     mean: Float[Array, " dim"]
     size: Float[Array, ""]
+    num_finite: Float[Array, ""]
+    slope: Float[Array, ""]
     step: Float[Array, " dim"]
     share: Float[Array, ""]
 
@@ -63,18 +69,20 @@ def settled(key: PRNGKeyArray, target: Target, affine: LowRankMap, rows: Rows) -
     def around(mean: Float[Array, " dim"]) -> LowRankMap:
         return eqx.tree_at(lambda a: a.mean, affine, mean)
 
-    def drift(mean: Float[Array, " dim"]) -> Float[Array, " dim"]:
-        """F(m)."""
+    def drift(mean: Float[Array, " dim"]) -> tuple[Float[Array, " dim"], Float[Array, ""]]:
+        """F(m), and how many of the draws have a finite score."""
         with jax.default_matmul_precision("highest"):
             anchored = target if rows.order is None else Anchored.at(target, mean)
         there = Whitened(anchored, around(mean))
 
-        def call(total: Array, k: Array) -> tuple[Array, None]:
+        def call(total: tuple[Array, Array], k: Array) -> tuple[tuple[Array, Array], None]:
             u = noise.draw(jax.random.fold_in(noise_key, k))
-            even, _ = even_and_odd(exact_scores_at(there, u, rows.at(k)) + u)
-            return total + jnp.mean(even, axis=0) / NUM_CALLS, None
+            residuals = exact_scores_at(there, u, rows.at(k)) + u
+            even, _ = even_and_odd(residuals)
+            num_finite = jnp.sum(jnp.all(jnp.isfinite(residuals), axis=-1), dtype=mean.dtype)
+            return (total[0] + jnp.mean(even, axis=0) / NUM_CALLS, total[1] + num_finite), None
 
-        return jax.lax.scan(call, jnp.zeros_like(mean), jnp.arange(NUM_CALLS))[0]
+        return jax.lax.scan(call, (jnp.zeros_like(mean), jnp.zeros((), mean.dtype)), jnp.arange(NUM_CALLS))[0]
 
     def newton_step(mean: Float[Array, " dim"], drift: Float[Array, " dim"]) -> Float[Array, " dim"]:
         there = Whitened(target, around(mean))
@@ -88,19 +96,28 @@ def settled(key: PRNGKeyArray, target: Target, affine: LowRankMap, rows: Rows) -
 
     def look(best: _Best, _: None) -> tuple[_Best, None]:
         mean = around(best.mean).forward(best.share * best.step)
-        now = drift(mean)
+        now, num_finite = drift(mean)
         size = jnp.linalg.norm(now)
-        step = newton_step(mean, now)
-        limit = LONGEST * jnp.sqrt(jnp.asarray(affine.dim, step.dtype)) / jnp.linalg.norm(step)
-        step = step * jnp.where(limit < 1.0, limit, 1.0)
-        good = jnp.isfinite(size) & jnp.all(jnp.isfinite(mean)) & jnp.all(jnp.isfinite(step)) & (size < best.size)
-        new, old = _Best(mean, size, step, jnp.ones_like(size)), best._replace(share=0.5 * best.share)
-        return jax.tree.map(lambda a, b: jnp.where(good, a, b), new, old), None
+        better = (size < best.size) & (num_finite >= best.num_finite)
+        better = better & (jnp.sum(best.step * now) >= -TURNED * best.slope)
+        step = _limited(newton_step(mean, now))
+        finite = jnp.isfinite(size) & jnp.all(jnp.isfinite(mean)) & jnp.all(jnp.isfinite(step))
+        new = _Best(mean, size, num_finite, jnp.sum(step * now), step, jnp.ones_like(size))
+        old = best._replace(share=0.5 * best.share)
+        return jax.tree.map(lambda a, b: jnp.where(better & finite, a, b), new, old), None
 
     nothing = jnp.zeros_like(affine.mean)
-    start = _Best(affine.mean, jnp.asarray(jnp.inf, nothing.dtype), nothing, jnp.ones((), nothing.dtype))
+    zero, one = jnp.zeros((), nothing.dtype), jnp.ones((), nothing.dtype)
+    start = _Best(affine.mean, jnp.inf * one, zero, zero, nothing, one)
     best, _ = jax.lax.scan(look, start, None, length=NUM_MEANS)
     return around(best.mean)
+
+
+def _limited(step: Float[Array, " dim"]) -> Float[Array, " dim"]:
+    tiny = jnp.finfo(step.dtype).tiny
+    by_length = LONGEST * len(step) ** 0.5 / jnp.maximum(jnp.linalg.norm(step), tiny)
+    by_entry = LARGEST / jnp.maximum(jnp.max(jnp.abs(step)), tiny)
+    return step * jnp.minimum(1.0, jnp.minimum(by_length, by_entry))
 
 
 def conjugate_gradients(
