@@ -126,7 +126,7 @@ def conjugate_gradients(
     """x with A x = `right`, after `num` products `times(v)` = A v, or as far as A is positive.
 
     Example:
-        >>> conjugate_gradients(lambda v: jnp.array([2.0, 4.0]) * v, jnp.array([1.0, 1.0]), 2).tolist()
+        >>> conjugate_gradients(lambda v: jnp.array([2.0, 4.0]) * v, jnp.array([1.0, 1.0]), 2).round(3).tolist()
         [0.5, 0.25]
     """
 
