@@ -30,20 +30,10 @@ def test_posterior_of_a_conjugate_model(x64):
 def test_step_size_is_tuned_to_the_acceptance_asked_for():
     # In 20 dimensions acceptance falls smoothly; in a few it drops at once where the integrator turns unstable.
     target = IsotropicGaussian(20)
-    for wanted, key in itertools.product((0.8, 0.95), (0, 1, 2)):
+    for wanted, key in itertools.product((0.7, 0.95), (0, 1, 2)):
         run = hmc(target, num_chains=20, num_draws=200, num_warmup=500, target_acceptance=wanted, key=key, **QUIET)
         assert abs(run.acceptance.mean() - wanted) < 0.06
         assert run.acceptance.shape == (20,)
-
-
-def test_low_acceptance_is_missed_on_the_safe_side():
-    """The step swings while it is tuned, and acceptance falls faster above the right step than it rises below: the mean
-    step is too short where much is rejected."""
-    for key in (0, 1, 2):
-        run = hmc(
-            IsotropicGaussian(20), num_chains=20, num_draws=200, num_warmup=500, target_acceptance=0.7, key=key, **QUIET
-        )
-        assert 0.7 - 0.02 < run.acceptance.mean() < 0.7 + 0.12
 
 
 def test_mass_is_learnt_from_scales_far_apart():

@@ -13,8 +13,13 @@ from jaxtyping import Array, Bool, Float
 
 from .._types import Scalar, default_float
 
-#: γ, t₀ and κ of dual averaging, Stan's.
-_GAIN, _OFFSET, _DECAY = 0.05, 10.0, 0.75
+#: t₀ and κ of dual averaging, Stan's.
+_OFFSET, _DECAY = 10.0, 0.75
+
+#: γ: Stan's until the first restart, when the step size may be far off; then twice that, with which it swings half as
+#: far. Acceptance falls faster above the right step than it rises below, so a step whose acceptance is right on average
+#: over wide swings has too high a one at rest.
+_GAIN, _GAIN_NEAR = 0.05, 0.1
 
 #: The mass is first learnt after a start-up phase, in windows that double; then the step size alone settles.
 _START_UP, _FIRST_WINDOW, _SETTLE = 75, 25, 50
@@ -30,6 +35,7 @@ class AdaptationState(eqx.Module):
         log_step: Log step size of the next transition of the warm-up.
         log_step_mean: Its weighted mean, which is used after the warm-up.
         anchor: What log_step is pulled to: ten times the step size at the last restart.
+        gain: γ; the larger, the less a shortfall moves log_step.
         shortfall: Mean of (target − acceptance) since the restart.
         updates: Their number.
         inverse_mass: Variances of the coordinates, by the last window closed.
@@ -39,6 +45,7 @@ class AdaptationState(eqx.Module):
     log_step: Scalar
     log_step_mean: Scalar
     anchor: Scalar
+    gain: Scalar
     shortfall: Scalar
     updates: Scalar
     inverse_mass: Float[Array, " dim"]
@@ -51,7 +58,16 @@ class AdaptationState(eqx.Module):
         zero, zeros = jnp.zeros((), default_float()), jnp.zeros(dim, default_float())
         log_step = jnp.log(jnp.asarray(step_size, default_float()))
         return AdaptationState(
-            log_step, log_step, log_step + np.log(10.0), zero, zero, jnp.ones_like(zeros), zeros, zeros, zero
+            log_step,
+            log_step,
+            log_step + np.log(10.0),
+            zero + _GAIN,
+            zero,
+            zero,
+            jnp.ones_like(zeros),
+            zeros,
+            zeros,
+            zero,
         )
 
     def update(
@@ -79,7 +95,7 @@ class AdaptationState(eqx.Module):
     def _dual_average(self, shortfall: Scalar) -> "AdaptationState":
         m = self.updates + 1.0
         mean_shortfall = self.shortfall + (shortfall - self.shortfall) / (m + _OFFSET)
-        log_step = self.anchor - jnp.sqrt(m) / _GAIN * mean_shortfall
+        log_step = self.anchor - jnp.sqrt(m) / self.gain * mean_shortfall
         log_step_mean = self.log_step_mean + m**-_DECAY * (log_step - self.log_step_mean)
         return eqx.tree_at(
             lambda s: (s.log_step, s.log_step_mean, s.shortfall, s.updates),
@@ -102,9 +118,15 @@ class AdaptationState(eqx.Module):
         inverse_mass = weight * self.spread / jnp.maximum(self.seen - 1.0, 1.0) + 1e-3 * (1.0 - weight)
         fresh = AdaptationState.start(self.mean.shape[0], 1.0)
         return eqx.tree_at(
-            lambda s: (s.log_step, s.log_step_mean, s.anchor, s.inverse_mass),
+            lambda s: (s.log_step, s.log_step_mean, s.anchor, s.gain, s.inverse_mass),
             fresh,
-            (self.log_step_mean, self.log_step_mean, self.log_step_mean + np.log(10.0), inverse_mass),
+            (
+                self.log_step_mean,
+                self.log_step_mean,
+                self.log_step_mean + np.log(10.0),
+                jnp.full_like(self.gain, _GAIN_NEAR),
+                inverse_mass,
+            ),
         )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray
 
 from .._types import default_float
-from ..targets import Target
+from ..targets import Anchored, Target
 
 #: Points are evaluated in blocks such that points × rows of data stays below this: 64 MB for each number that the
 #: target's program keeps per point and datum.
@@ -49,14 +49,15 @@ class BalancedNoise(eqx.Module):
     num_pairs: int = eqx.field(static=True)
     dim: int = eqx.field(static=True)
 
-    def __init__(self, key: PRNGKeyArray, num_pairs: int, dim: int, *, frames_of: "BalancedNoise | None" = None):
-        """`frames_of`: Other noise of this dimension, whose frames will do; signs are drawn anew for every call."""
+    def __init__(self, key: PRNGKeyArray, num_pairs: int, dim: int, *, frames: Float[Array, "2 dim dim"] | None = None):
+        """`frames` of other noise will do, where they are needed; signs are drawn anew for every call."""
         self.num_pairs, self.dim = num_pairs, dim
-        self.frames = None
-        if MAX_QR_DIM < dim <= num_pairs:
-            known = None if frames_of is None else frames_of.frames
-            fresh = known is None
-            self.frames = _orthogonal(jax.random.normal(key, (2, dim, dim), default_float())) if fresh else known
+        if not MAX_QR_DIM < dim <= num_pairs:
+            self.frames = None
+        elif frames is None:
+            self.frames = _orthogonal(jax.random.normal(key, (2, dim, dim), default_float()))
+        else:
+            self.frames = frames
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -162,6 +163,11 @@ class Rows(eqx.Module):
         size = min(max(self.size, -(-num_data // num)), MAX_WINDOWS * self.size)
         start = (first % -(-num_data // self.size)) * self.size + k * size
         return self.order[(start + jnp.arange(size)) % num_data]
+
+
+def anchored(target: Target, point: Float[Array, " dim"], rows: Rows) -> Target:
+    """The target, with the error of minibatches at `point` taken away where there are any."""
+    return target if rows.order is None else Anchored.at(target, point)
 
 
 def scores_at(

@@ -75,7 +75,7 @@ def gaussian_warmup(
         return fit_low_rank(fit_key, pool_key, target, means, rows, num_steps, rank, target.shapes)
     noise_key, step_key = jax.random.split(fit_key)
     noise = BalancedNoise(noise_key, num_pairs(target.dim), target.dim)
-    pool_noise = BalancedNoise(pool_key, NUM_ELBO_PAIRS, target.dim, frames_of=noise)
+    pool_noise = BalancedNoise(pool_key, NUM_ELBO_PAIRS, target.dim, frames=noise.frames)
     step_keys = jax.vmap(lambda t: jax.random.fold_in(step_key, t))(jnp.arange(num_steps))
     points, normal, pool_normal = normals(
         [start_key, step_keys, jax.random.fold_in(pool_key, 1)], [starts_shape, noise.shape, pool_noise.shape]

@@ -14,7 +14,7 @@ the curvature of q is Λ̃ = K⁻ᵀ K⁻¹ = I + W (diag θ − I) Wᵀ:
    Its diagonal is g, and 1 − g_i is the diagonal of P̃ less that of W (diag θ − I) Wᵀ; s² ← s² / (1 − g) makes
    it 1. (In factor analysis of a precision matrix, this is the iterated principal factor method.)
 
-At the end the mean is solved for, see `sivi.warmup.settling`.
+At the end the mean takes Newton steps, see `sivi.warmup.settling`.
 """
 
 from typing import NamedTuple
@@ -27,9 +27,9 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 from .._affine import AffineMap, DiagonalMap, LowRankMap, RotatedMap
 from .._rotation import AxisRotation
 from .._types import default_float
-from ..targets import Anchored, Target, Whitened
+from ..targets import Target, Whitened
 from .directions import extreme_directions
-from .draws import BalancedNoise, Rows, scores_at
+from .draws import BalancedNoise, Rows, anchored, scores_at
 from .pooling import NUM_ELBO_PAIRS, pool_diagonal, start_weights
 from .rotation import known_axes, knows_axes, measure, no_rotation, own_axes, units
 from .settling import settled
@@ -97,13 +97,14 @@ def fit_low_rank(
     rotation = no_rotation(shapes)
     if rotation is None:
         return pooled if rank == 0 else _rounds(rounds_key, target, pooled, rows, num_steps, NUM_ROUNDS, rank)
-    turned = _turn(jax.random.fold_in(diagonal_key, 1), target, pooled, rows, num_steps, rotation)
+    closed_form = knows_axes(target, rotation)
+    turned = _turn(jax.random.fold_in(diagonal_key, 1), target, pooled, rows, num_steps, rotation, closed_form)
     if rank == 0:
         return turned
     # The rounds have a mean of their own, which the map around them has not.
     zero = jnp.zeros_like(pooled.mean)
     around = eqx.tree_at(lambda a: a.inner.scale, turned, jnp.ones_like(zero))
-    num_rounds = NUM_KNOWN_ROUNDS if knows_axes(target, rotation) else NUM_ROUNDS
+    num_rounds = NUM_KNOWN_ROUNDS if closed_form else NUM_ROUNDS
     inner = _rounds(rounds_key, Whitened(target, around), turned.inner, rows, num_steps, num_rounds, rank)
     mean, inner = around.forward(inner.mean), eqx.tree_at(lambda a: a.mean, inner, zero)
     return RotatedMap(mean, turned.scale, turned.rotation, inner)
@@ -116,6 +117,7 @@ def _turn(
     rows: Rows,
     num_steps: int,
     rotation: AxisRotation,
+    closed_form: bool,
 ) -> RotatedMap:
     """Axes along which the curvature is nearest to diagonal, and a diagonal Gaussian there.
 
@@ -126,12 +128,11 @@ def _turn(
     """
     scale, zero = units(diagonal.scale, rotation), jnp.zeros_like(diagonal.mean)
     widest = jnp.max(diagonal.scale / scale)
-    closed_form = knows_axes(target, rotation)
     num_turns = NUM_KNOWN_TURNS if closed_form else NUM_TURNS
 
     def fitted(key: Array, mean: Array, rotation: AxisRotation, sd: Array) -> tuple[Array, Array]:
         axes = RotatedMap(mean, scale, rotation, DiagonalMap(zero, jnp.ones_like(zero)))
-        there = Whitened(_anchored(target, mean, rows), axes)
+        there = Whitened(anchored(target, mean, rows), axes)
         means, sds = _fit_diagonal(key, there, zero[None], rows, num_steps // num_turns, sd[None])
         return axes.forward(means[0]), sds[0]
 
@@ -159,10 +160,6 @@ def _turn(
     state, _ = jax.lax.scan(known if closed_form else measured, start, jnp.arange(num_turns))
     mean, rotation, sd = state
     return RotatedMap(mean, scale, rotation, DiagonalMap(zero, sd))
-
-
-def _anchored(target: Target, point: Float[Array, " dim"], rows: Rows) -> Target:
-    return target if rows.order is None else Anchored.at(target, point)
 
 
 def _fit_diagonal(
@@ -209,7 +206,7 @@ def _rounds(
             jax.random.fold_in(directions_key, index), target, affine, scale, rows, index * steps_per_round
         )
         affine = _if_finite(LowRankMap(affine.mean, scale, directions, stretch), affine)
-        anchored = _anchored(target, affine.mean, rows)
+        held = anchored(target, affine.mean, rows)
         unit = jnp.ones_like(scale)
         dual = eqx.tree_at(
             lambda a: (a.mean, a.scale, a.stretch), affine, (jnp.zeros_like(scale), unit, 1.0 / affine.stretch)
@@ -220,7 +217,7 @@ def _rounds(
             t = index * steps_per_round + i
             u = noise.draw(jax.random.fold_in(noise_key, t))
             now = eqx.tree_at(lambda a: a.mean, affine, mean)
-            residuals, probe = _residuals(anchored, now, u, probe, rows.at(t))
+            residuals, probe = _residuals(held, now, u, probe, rows.at(t))
             even, odd = even_and_odd(residuals)
             rho = jnp.minimum(mean_rate(t, num_steps, rows), 1.0 / probe.largest)
             new_mean = now.forward(rho * jnp.mean(even, axis=0))

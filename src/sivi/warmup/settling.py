@@ -21,10 +21,10 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from .._affine import LowRankMap
-from ..targets import Anchored, Target, Whitened
+from ..targets import Target, Whitened
 from .directions import NUM_PAIRS as NUM_CURVATURE_PAIRS
 from .directions import STEP, curvature_times
-from .draws import BalancedNoise, Rows, exact_scores_at
+from .draws import BalancedNoise, Rows, anchored, exact_scores_at
 from .steps import even_and_odd
 
 #: Means that are looked at, the first included.
@@ -72,8 +72,7 @@ def settled(key: PRNGKeyArray, target: Target, affine: LowRankMap, rows: Rows) -
     def drift(mean: Float[Array, " dim"]) -> tuple[Float[Array, " dim"], Float[Array, ""]]:
         """F(m), and how many of the draws have a finite score."""
         with jax.default_matmul_precision("highest"):
-            anchored = target if rows.order is None else Anchored.at(target, mean)
-        there = Whitened(anchored, around(mean))
+            there = Whitened(anchored(target, mean, rows), around(mean))
 
         def call(total: tuple[Array, Array], k: Array) -> tuple[tuple[Array, Array], None]:
             u = noise.draw(jax.random.fold_in(noise_key, k))
@@ -84,7 +83,7 @@ def settled(key: PRNGKeyArray, target: Target, affine: LowRankMap, rows: Rows) -
 
         return jax.lax.scan(call, (jnp.zeros_like(mean), jnp.zeros((), mean.dtype)), jnp.arange(NUM_CALLS))[0]
 
-    def newton_step(mean: Float[Array, " dim"], drift: Float[Array, " dim"]) -> Float[Array, " dim"]:
+    def newton_step(mean: Float[Array, " dim"], expected: Float[Array, " dim"]) -> Float[Array, " dim"]:
         there = Whitened(target, around(mean))
 
         def times_curvature(vector: Float[Array, " dim"]) -> Float[Array, " dim"]:
@@ -92,15 +91,16 @@ def settled(key: PRNGKeyArray, target: Target, affine: LowRankMap, rows: Rows) -
             unit = jnp.ones_like(vector)
             return curvature_times(there, draws, unit, vector[:, None], length[None], rows, jnp.int32(0))[:, 0]
 
-        return conjugate_gradients(times_curvature, drift, NUM_PRODUCTS)
+        return _limited(conjugate_gradients(times_curvature, expected, NUM_PRODUCTS))
 
-    def look(best: _Best, _: None) -> tuple[_Best, None]:
+    def look(best: _Best, k: Array) -> tuple[_Best, None]:
         mean = around(best.mean).forward(best.share * best.step)
         now, num_finite = drift(mean)
         size = jnp.linalg.norm(now)
         better = (size < best.size) & (num_finite >= best.num_finite)
         better = better & (jnp.sum(best.step * now) >= -TURNED * best.slope)
-        step = _limited(newton_step(mean, now))
+        # After the last mean there is no step to take.
+        step = jax.lax.cond(k < NUM_MEANS - 1, newton_step, lambda mean, expected: jnp.zeros_like(mean), mean, now)
         finite = jnp.isfinite(size) & jnp.all(jnp.isfinite(mean)) & jnp.all(jnp.isfinite(step))
         new = _Best(mean, size, num_finite, jnp.sum(step * now), step, jnp.ones_like(size))
         old = best._replace(share=0.5 * best.share)
@@ -109,7 +109,7 @@ def settled(key: PRNGKeyArray, target: Target, affine: LowRankMap, rows: Rows) -
     nothing = jnp.zeros_like(affine.mean)
     zero, one = jnp.zeros((), nothing.dtype), jnp.ones((), nothing.dtype)
     start = _Best(affine.mean, jnp.inf * one, zero, zero, nothing, one)
-    best, _ = jax.lax.scan(look, start, None, length=NUM_MEANS)
+    best, _ = jax.lax.scan(look, start, jnp.arange(NUM_MEANS))
     return around(best.mean)
 
 
@@ -124,6 +124,8 @@ def conjugate_gradients(
     times: Callable[[Float[Array, " dim"]], Float[Array, " dim"]], right: Float[Array, " dim"], num: int
 ) -> Float[Array, " dim"]:
     """x with A x = `right`, after `num` products `times(v)` = A v, or as far as A is positive.
+
+    (`jax.scipy.sparse.linalg.cg` takes it for granted that A is.)
 
     Example:
         >>> conjugate_gradients(lambda v: jnp.array([2.0, 4.0]) * v, jnp.array([1.0, 1.0]), 2).round(3).tolist()
