@@ -160,7 +160,9 @@ def compare(before: dict[str, Any], after: dict[str, Any]) -> int:
             changed += 1
         elif (old["draws"], old["loss"]) != (new["draws"], new["loss"]):
             gap = np.abs(np.subtract(old["first"], new["first"])).max() / old["scale"]
-            print(f"{name:32} draws {old['draws'] == new['draws']}, loss {old['loss'] == new['loss']}, gap {gap:.1e} sd")
+            print(
+                f"{name:32} draws {old['draws'] == new['draws']}, loss {old['loss'] == new['loss']}, gap {gap:.1e} sd"
+            )
             changed += 1
     print(f"{len(before['fits']) - changed} of {len(before['fits'])} fits equal bit for bit")
     return changed

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from ._errors import check_count
+from ._arguments import check_count, default_float, describe
 from ._rotation import AxisRotation
-from ._types import Scalar, default_float, describe
+from ._types import Scalar
 
 
 class AffineMap(eqx.Module):

@@ -13,8 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
+from ._arguments import default_float, describe
 from ._errors import FitFileError
-from ._types import Scalar, default_float, describe
+from ._types import Scalar
 from .constraints import Constraint
 from .constraints.base import from_json as constraint_from_json
 from .constraints.base import to_json as constraint_to_json

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key, PRNGKeyArray
 
-from ._errors import check_count
-from ._types import Activation, as_key, default_float, describe
+from ._arguments import as_key, check_count, default_float, describe
+from ._types import Activation
 
 _TOGETHER = 2**16  # arrays of weights of up to so many numbers are drawn together
 

@@ -12,9 +12,10 @@ from jaxtyping import Array, Float, Key, PRNGKeyArray
 
 from ._affine import AffineMap, IdentityMap, as_affine_map
 from ._ahead import beside, like
+from ._arguments import default_float, describe
+from ._backend import matmul_precision
 from ._chunk import across_repeats, member_of, pulled_back
-from ._precision import matmul_precision
-from ._types import RepeatKeys, default_float, describe
+from ._types import RepeatKeys
 from .defaults import Recipe
 from .families import Family
 from .fit_file import fingerprint_of

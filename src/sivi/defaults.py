@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import PRNGKeyArray
 
 from ._affine import AffineMap
-from ._errors import check_count
+from ._arguments import check_count
 from .families import DiagonalGaussian, Family, NormalMixing, SemiImplicit
 from .objectives import Annealed, Bridged, CriticSpec, MLPCritic, Objective, PathKL, StructuredCritic
 from .optimizers import Adam

@@ -14,11 +14,12 @@ from jaxtyping import Array, Key, PyTree
 
 from . import _start, defaults
 from ._affine import AffineMap
+from ._arguments import as_key, check_count, describe
+from ._backend import matmul_precision
 from ._chunk import Carry, Problem, anchors, diverged, member_of, pulled_back, run_chunk
-from ._errors import CheckpointError, FitDiverged, check_count
-from ._precision import matmul_precision
+from ._errors import CheckpointError, FitDiverged
 from ._progress import ProgressBar
-from ._types import ArrayLike, KeyLike, RepeatKeys, as_key, describe
+from ._types import ArrayLike, KeyLike, RepeatKeys
 from .batching import BATCHING
 from .families import Family
 from .fit_file import attach, check_same_objective, load

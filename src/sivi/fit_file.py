@@ -16,9 +16,9 @@ from jaxtyping import Array, Float
 
 from . import _store
 from ._affine import AffineMap
+from ._arguments import default_float, describe
 from ._errors import FitFileError
 from ._layout import Layout
-from ._types import default_float, describe
 from .families import Family
 from .objectives import Objective
 from .posterior import Posterior, initial_states, repeat_keys, stack_repeats

@@ -10,7 +10,7 @@ import equinox as eqx
 import optax
 from jaxtyping import PyTree
 
-from ._types import describe
+from ._arguments import describe
 from .schedules import Schedule, Steps, as_schedule
 
 

@@ -12,10 +12,10 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from ._affine import AffineMap
+from ._arguments import as_key, check_count, default_float
 from ._chunk import across_repeats, member_of, pulled_back
-from ._errors import check_count
 from ._layout import Layout
-from ._types import KeyLike, RepeatKeys, as_key, default_float
+from ._types import KeyLike, RepeatKeys
 from .families import Family
 from .objectives import Objective
 from .stopping import Plateau, StopState

@@ -11,7 +11,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
-from ._types import describe
+from ._arguments import describe
 
 
 class Timeline(eqx.Module):

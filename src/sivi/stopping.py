@@ -4,8 +4,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from ._errors import check_count, check_positive
-from ._types import default_float
+from ._arguments import check_count, check_positive, default_float
 from .schedules import Timeline
 
 

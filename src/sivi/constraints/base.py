@@ -11,8 +11,9 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Float
 
-from .._errors import FitFileError, check_count
-from .._types import ArrayLike, Scalar, default_float, describe
+from .._arguments import check_count, default_float, describe
+from .._errors import FitFileError
+from .._types import ArrayLike, Scalar
 
 
 class Constraint(eqx.Module):

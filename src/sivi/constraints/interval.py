@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from .._types import default_float
+from .._arguments import default_float
 from ._numerics import clipped, limit, next_inside
 from .base import NumberConstraint, check_bound, check_shape
 from .half_line import HalfLine

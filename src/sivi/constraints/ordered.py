@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from .._errors import check_count
+from .._arguments import check_count
 from ._numerics import clipped, safe_exp
 from .base import Constraint, check_shape
 

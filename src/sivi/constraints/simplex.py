@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from .._errors import check_count
+from .._arguments import check_count
 from .._types import Scalar
 from ._numerics import safe_exp
 from .base import Constraint, check_shape

@@ -6,7 +6,7 @@ Both come from NumPy's legacy generator, whose streams are frozen: NumPy promise
 import numpy as np
 from jaxtyping import Bool
 
-from .._errors import check_count
+from .._arguments import check_count
 
 
 def last_rows(num_data: int, num_test: int) -> Bool[np.ndarray, "1 num_data"]:

@@ -8,7 +8,8 @@ from typing import Literal
 import numpy as np
 from jaxtyping import Bool, Float, Shaped
 
-from .._errors import SiviError, check_positive
+from .._arguments import check_positive
+from .._errors import SiviError
 from ._published import random_test_mask
 from .splits import Pair, Split
 

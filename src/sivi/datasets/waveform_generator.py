@@ -5,8 +5,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from .._errors import check_count
-from .._types import KeyLike, as_key, default_float
+from .._arguments import as_key, check_count, default_float
+from .._types import KeyLike
 
 #: Where the three triangular base waves, of height 6 and half-width 6, have their peaks.
 PEAKS = (11, 15, 7)

@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from .._errors import check_count
+from .._arguments import check_count, default_float
 from .._networks import MLP
-from .._types import Activation, Scalar, default_float
+from .._types import Activation, Scalar
 from .base import Mixing
 
 

@@ -8,9 +8,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from .._errors import check_count
+from .._arguments import check_count, default_float, describe
 from .._networks import MLP
-from .._types import Activation, default_float, describe
+from .._types import Activation
 
 #: Far below the scale of most posteriors, and far above what float32 can square and divide by.
 DEFAULT_FLOOR = 1e-3

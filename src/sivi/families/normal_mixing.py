@@ -5,8 +5,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from .._errors import check_count
-from .._types import Scalar, default_float
+from .._arguments import check_count, default_float
+from .._types import Scalar
 from .base import Mixing
 
 

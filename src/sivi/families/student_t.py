@@ -7,7 +7,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from .._types import Activation, Scalar, default_float
+from .._arguments import default_float
+from .._types import Activation, Scalar
 from .base import Conditional, ConditionalDistribution
 from .location_scale import DEFAULT_FLOOR, LocationScale
 

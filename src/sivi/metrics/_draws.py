@@ -4,7 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from .._types import ArrayLike, describe
+from .._arguments import describe
+from .._types import ArrayLike
 
 
 def check_draws(name: str, draws: ArrayLike, minimum: int = 2, dtype: Any = float) -> np.ndarray:

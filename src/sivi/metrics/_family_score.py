@@ -7,7 +7,8 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from .. import optimizers
-from .._types import Scalar, default_float, describe
+from .._arguments import default_float, describe
+from .._types import Scalar
 from ..families import SemiImplicit
 from ..objectives import CriticSpec, FamilyCritic
 from ..objectives.critic import PointCritic

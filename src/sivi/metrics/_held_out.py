@@ -6,7 +6,8 @@ import jax
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from .._types import ArrayLike, default_float, describe
+from .._arguments import default_float, describe
+from .._types import ArrayLike
 from ..targets import BayesianModel
 from ._draws import check_draws, check_same_dim
 

@@ -5,7 +5,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.spatial.distance import pdist
 
-from .._errors import check_positive
+from .._arguments import check_positive
 
 _BLOCK = 256  # rows of each set at once: matrices of this size stay in the cache
 _MEDIAN_DRAWS = 1000  # draws that the median distance is taken over

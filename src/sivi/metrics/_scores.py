@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._types import default_float
+from .._arguments import default_float
 from ..targets import Target, as_target
 from ._draws import check_same_dim
 

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PyTree
 
-from .._types import default_float
+from .._arguments import default_float
 from ..targets import BayesianModel
 from ._held_out import HeldOut
 

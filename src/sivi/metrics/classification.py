@@ -7,9 +7,10 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
-from .._errors import check_count, check_labels
-from .._types import ArrayLike, default_float, describe
+from .._arguments import check_count, default_float, describe
+from .._types import ArrayLike
 from ..targets import BayesianModel
+from ..targets.labels import check_labels
 from ._held_out import HeldOut, check_held_out
 from ._totals import totals
 from .predictive import PredictiveScores, log_scores

@@ -10,8 +10,8 @@ import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
 from .._affine import AffineMap, IdentityMap
-from .._errors import check_count
-from .._types import KeyLike, as_key, default_float, describe
+from .._arguments import as_key, check_count, default_float, describe
+from .._types import KeyLike
 from ..families import Family, SemiImplicit
 from ..objectives import CriticSpec, MLPCritic
 from ..optimizers import Adam, OptimizerLike, check_optimizer

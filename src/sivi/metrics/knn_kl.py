@@ -3,7 +3,7 @@
 import numpy as np
 from scipy.spatial import KDTree
 
-from .._errors import check_count
+from .._arguments import check_count
 from .._types import ArrayLike
 from ._draws import check_draws, check_same_dim
 

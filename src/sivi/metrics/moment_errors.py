@@ -5,7 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from .._types import ArrayLike, describe
+from .._arguments import describe
+from .._types import ArrayLike
 from ._draws import check_draws, check_same_dim
 
 

@@ -8,8 +8,8 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._errors import check_count
-from .._types import KeyLike, as_key, describe
+from .._arguments import as_key, check_count, describe
+from .._types import KeyLike
 from ..targets import Target
 
 

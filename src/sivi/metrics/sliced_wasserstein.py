@@ -4,8 +4,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._errors import check_count, check_positive
-from .._types import ArrayLike, KeyLike, as_key, describe
+from .._arguments import as_key, check_count, check_positive, describe
+from .._types import ArrayLike, KeyLike
 from ._draws import check_pair
 
 _NUMBERS = 2**22  # projected draws held at once

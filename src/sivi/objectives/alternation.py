@@ -10,7 +10,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int, PRNGKeyArray, PyTree
 
 from .. import optimizers
-from .._errors import check_count
+from .._arguments import check_count
 from .._types import Metrics, Scalar
 from ..families import Family, SemiImplicit
 from ..optimizers import Adam, OptimizerLike, check_optimizer

@@ -7,7 +7,8 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Int, PRNGKeyArray, PyTree
 
-from .._types import Metrics, Scalar, default_float
+from .._arguments import default_float
+from .._types import Metrics, Scalar
 from ..families import Family
 from ..schedules import Ramp, Schedule, Steps, as_schedule
 from ..targets import Target, Tempered

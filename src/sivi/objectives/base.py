@@ -11,8 +11,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from .. import optimizers
+from .._arguments import default_float
 from .._errors import MissingLogProb
-from .._types import Metrics, Scalar, default_float
+from .._types import Metrics, Scalar
 from ..families import Family, SemiImplicit
 from ..optimizers import OptimizerLike
 from ..schedules import Steps

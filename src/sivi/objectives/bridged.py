@@ -18,7 +18,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, PRNGKeyArray, PyTree
 
-from .._errors import MissingLogProb, check_count
+from .._arguments import check_count
+from .._errors import MissingLogProb
 from .._types import Metrics, Scalar
 from ..families import Family
 from ..schedules import Schedule, Steps, as_schedule

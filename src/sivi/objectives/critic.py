@@ -12,7 +12,7 @@ import equinox as eqx
 import jax
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from .._errors import check_count
+from .._arguments import check_count
 from .._networks import MLP, as_activation
 from .._types import Activation, Scalar
 from ..families import Family

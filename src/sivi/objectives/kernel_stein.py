@@ -12,8 +12,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int, PRNGKeyArray
 
-from .._errors import check_count
-from .._types import Metrics, Scalar, describe
+from .._arguments import check_count, describe
+from .._types import Metrics, Scalar
 from ..families import Family, SemiImplicit
 from ..optimizers import Adam, OptimizerLike, check_optimizer
 from ..schedules import Cosine

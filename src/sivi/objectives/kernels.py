@@ -7,7 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._errors import check_positive
+from .._arguments import check_positive
 
 _MEDIAN_PARTICLES = 100
 #: A kernel as wide as the particles sees little of their shape.

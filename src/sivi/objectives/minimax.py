@@ -7,7 +7,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
-from .._types import Metrics, Scalar, describe
+from .._arguments import describe
+from .._types import Metrics, Scalar
 from ..families import SemiImplicit
 from ..optimizers import OptimizerLike
 from ..schedules import Constant, Schedule, Steps, as_schedule

@@ -16,7 +16,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from .._errors import check_positive
+from .._arguments import check_positive
 from .._types import Metrics, Scalar
 from ..families import Family, SemiImplicit
 from ..optimizers import Adam, OptimizerLike

@@ -30,10 +30,10 @@ import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from .._errors import check_count
+from .._arguments import check_count, default_float, describe
+from .._backend import matmul_highest
 from .._networks import MLP, as_activation
-from .._precision import product
-from .._types import Activation, Scalar, default_float, describe
+from .._types import Activation, Scalar
 from ..families import DiagonalGaussian, Family, NormalMixing, SemiImplicit
 from ..families.location_scale import LocationScale
 from .critic import CriticSpec, DenoisingCritic
@@ -133,19 +133,19 @@ class FeatureField(eqx.Module):
 
     def __call__(self, x: Float[Array, " dim"]) -> Float[Array, " dim"]:
         offset = x - self.offset
-        y = product(self.loading, self.precision * offset)
-        features = self.expected(y - product(self.gram, self.mean))
-        return self.precision * (offset - product(features, self.loading))
+        y = matmul_highest(self.loading, self.precision * offset)
+        features = self.expected(y - matmul_highest(self.gram, self.mean))
+        return self.precision * (offset - matmul_highest(features, self.loading))
 
     def expected(self, centred: Float[Array, " k"]) -> Float[Array, " k"]:
         """The estimate h̄ of E[h|x], from y − G m."""
-        linear = product(self.gain, centred)
-        return self.mean + product(self.root, linear) + product(self.network(linear), self.gain)
+        linear = matmul_highest(self.gain, centred)
+        return self.mean + matmul_highest(self.root, linear) + matmul_highest(self.network(linear), self.gain)
 
     def loss(self, h: Float[Array, " k"], xi: Float[Array, " k"]) -> Scalar:
         """(h̄ − h)ᵀ G (h̄ − h) at the x that h and ξ make."""
-        error = self.expected(product(self.gram, h - self.mean) + xi) - h
-        return jnp.sum(error * product(self.gram, error))
+        error = self.expected(matmul_highest(self.gram, h - self.mean) + xi) - h
+        return jnp.sum(error * matmul_highest(self.gram, error))
 
 
 class FeatureCritic(DenoisingCritic):
@@ -160,13 +160,13 @@ class FeatureCritic(DenoisingCritic):
         network, sigma = networks.mean, networks(jnp.zeros(family.mixing.dim, default_float()))[1]
         loading, precision = _loading(network), 1.0 / sigma**2
         scaled = loading / sigma
-        gram = product(scaled, scaled.T)
+        gram = matmul_highest(scaled, scaled.T)
         mean, root = _moments(jax.random.key(self.seed), family, len(gram))
         # Where features cancel in Mᵀh, the sums that S is made of are larger than S.
-        scales = 1.0 + product(jnp.sqrt(jnp.diagonal(gram)), jnp.abs(root))
-        spread = product(root.T, product(gram, root))
+        scales = 1.0 + matmul_highest(jnp.sqrt(jnp.diagonal(gram)), jnp.abs(root))
+        spread = matmul_highest(root.T, matmul_highest(gram, root))
         inverse = _inverse_root(_cholesky(jnp.eye(len(gram), dtype=gram.dtype) + spread, scales))
-        gain = product(inverse.T, product(inverse, root.T))
+        gain = matmul_highest(inverse.T, matmul_highest(inverse, root.T))
         bias = network.layers[-1].bias
         return FeatureField(self.network, loading, bias, precision, mean, root, gram, gain)
 
@@ -180,7 +180,7 @@ class FeatureCritic(DenoisingCritic):
     def denoising_loss(self, family: SemiImplicit, noise: tuple[Array, Array]) -> Scalar:
         field = self.at(family)
         h = jax.vmap(lambda noise: _features(family, noise))(noise[0])
-        xi = product(noise[1], _cholesky(field.gram).T)
+        xi = matmul_highest(noise[1], _cholesky(field.gram).T)
         return jnp.mean(jax.vmap(field.loss)(h, xi))
 
 
@@ -216,14 +216,14 @@ def _moments(key: PRNGKeyArray, family: SemiImplicit, size: int) -> tuple[Float[
     if isinstance(family.mixing, NormalMixing):
         # Draws in pairs ±z, turned so that their mean is 0 and their covariance I.
         noise = family.mixing.sample_noise(key, (half,))
-        noise = product(noise, _inverse_root(jnp.linalg.cholesky(product(noise.T, noise) / half)).T)
+        noise = matmul_highest(noise, _inverse_root(jnp.linalg.cholesky(matmul_highest(noise.T, noise) / half)).T)
         noise = jnp.concatenate([noise, -noise])
     else:
         noise = family.mixing.sample_noise(key, (2 * half,))
     h = jax.vmap(lambda noise: _features(family, noise))(noise)
     mean = jnp.mean(h, axis=0)
     centred = h - mean
-    return mean, _cholesky(product(centred.T, centred) / len(h))
+    return mean, _cholesky(matmul_highest(centred.T, centred) / len(h))
 
 
 def _cholesky(matrix: Float[Array, "k k"], scales: Float[Array, " k"] | None = None) -> Float[Array, "k k"]:
@@ -250,5 +250,5 @@ def _inverse_root(root: Float[Array, "k k"]) -> Float[Array, "k k"]:
         return solve_triangular(root, jnp.eye(size, dtype=root.dtype), lower=True)
     half = size // 2
     first, second = _inverse_root(root[:half, :half]), _inverse_root(root[half:, half:])
-    corner = -product(second, product(root[half:, :half], first))
+    corner = -matmul_highest(second, matmul_highest(root[half:, :half], first))
     return jnp.block([[first, jnp.zeros((half, size - half), root.dtype)], [corner, second]])

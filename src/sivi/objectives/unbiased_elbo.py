@@ -16,11 +16,11 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from .. import optimizers
-from .._errors import check_acceptance, check_count, check_positive
-from .._types import Metrics, Scalar, default_float, describe
+from .._arguments import check_count, check_positive, default_float, describe
+from .._types import Metrics, Scalar
 from ..families import Family, SemiImplicit
 from ..optimizers import Adam, OptimizerLike, check_optimizer
-from ..samplers.transition import hmc_transition, start_chain
+from ..samplers.transition import check_acceptance, hmc_transition, start_chain
 from ..schedules import Cosine, Steps
 from ..targets import Target
 from .base import Noise, Objective, check_mixing_density, check_semi_implicit, replace_fields

@@ -9,7 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from .._types import ArrayLike, default_float
+from .._arguments import default_float
+from .._types import ArrayLike
 from ._figure import ARROW_COLOUR, SAMPLE_COLOUR, axes_or_new
 from .samples import window
 

@@ -7,7 +7,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._types import ArrayLike, default_float
+from .._arguments import default_float
+from .._types import ArrayLike
 from ..targets import Target
 from ._figure import SAMPLE_COLOUR, TARGET_COLOUR, axes_or_new
 

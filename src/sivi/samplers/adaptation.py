@@ -11,7 +11,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from .._types import Scalar, default_float
+from .._arguments import default_float
+from .._types import Scalar
 
 #: t₀ and κ of dual averaging, Stan's.
 _OFFSET, _DECAY = 10.0, 0.75

@@ -10,14 +10,15 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
-from .._errors import check_acceptance, check_count
+from .._arguments import as_key, check_count
 from .._progress import ProgressBar
-from .._types import ArrayLike, KeyLike, Scalar, as_key
+from .._types import ArrayLike, KeyLike, Scalar
 from ..targets import Target, as_target
 from ..targets.base import refuse_log_prob
 from .adaptation import MIN_WARMUP
 from .run import SamplerRun
 from .starts import OVERDISPERSION, starting_points
+from .transition import check_acceptance
 
 
 def nuts(

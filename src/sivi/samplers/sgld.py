@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
-from .._errors import check_count, check_positive
+from .._arguments import as_key, check_count, check_positive, default_float
 from .._progress import ProgressBar
-from .._types import ArrayLike, KeyLike, as_key, default_float
+from .._types import ArrayLike, KeyLike
 from ..batching import ShuffledBatches
 from ..schedules import Schedule, as_schedule
 from ..targets import Target, as_target

@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from .._types import ArrayLike, default_float, describe
+from .._arguments import default_float, describe
+from .._types import ArrayLike
 from ..targets import Target
 from ..targets.checks import check_shapes
 

@@ -7,6 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
+from .._arguments import check_positive
 from .._types import Scalar
 
 LogDensityFunction = Callable[[Array], Array]
@@ -79,3 +80,11 @@ def hmc_transition(
     accepted = jax.random.uniform(accept_key, (), state.position.dtype) < acceptance
     new = jax.tree.map(lambda a, b: jnp.where(accepted, a, b), proposal, state)
     return new, TransitionInfo(acceptance, accepted, change < -MAX_ENERGY_ERROR)
+
+
+def check_acceptance(value: object) -> float:
+    """A target acceptance rate: strictly between 0 and 1."""
+    number = check_positive("target_acceptance", value)
+    if number >= 1.0:
+        raise ValueError(f"target_acceptance must be a probability below 1; got {value}.")
+    return number

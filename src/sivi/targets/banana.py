@@ -5,7 +5,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from .._types import Scalar, default_float
+from .._arguments import default_float
+from .._types import Scalar
 from .base import ExactTarget
 
 

@@ -6,8 +6,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 
-from .._errors import check_count
-from .._types import default_float, describe
+from .._arguments import check_count, default_float, describe
 from .base import Target
 
 

@@ -7,9 +7,9 @@ import jax.numpy as jnp
 from jax.experimental import checkify
 from jaxtyping import Array, Float, Int, PyTree
 
-from .._errors import check_count
+from .._arguments import check_count, default_float, describe
 from .._layout import Layout
-from .._types import Scalar, default_float, describe
+from .._types import Scalar
 from .base import Target, refuse_log_prob
 
 

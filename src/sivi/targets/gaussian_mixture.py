@@ -8,7 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from .._types import ArrayLike, Scalar, default_float
+from .._arguments import default_float
+from .._types import ArrayLike, Scalar
 from .base import ExactTarget
 
 

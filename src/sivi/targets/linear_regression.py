@@ -5,8 +5,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from .._arguments import default_float, describe
 from .._layout import Layout
-from .._types import ArrayLike, Scalar, default_float, describe
+from .._types import ArrayLike, Scalar
 from .base import BayesianModel
 
 

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._errors import check_positive
-from .._precision import product
-from .._types import ArrayLike, Scalar, default_float, describe
+from .._arguments import check_positive, default_float, describe
+from .._backend import matmul_highest
+from .._types import ArrayLike, Scalar
 from .base import BayesianModel
 
 
@@ -68,7 +68,7 @@ class LogisticRegression(BayesianModel):
             return total + p * (1.0 - p), None
 
         weights, _ = jax.lax.scan(add, jnp.zeros_like(inputs[:, 0]), points)
-        curvature = product(inputs.T * (weights / len(points)), inputs)
+        curvature = matmul_highest(inputs.T * (weights / len(points)), inputs)
         return (curvature + self.prior_scale**-2 * jnp.eye(self.dim, dtype=inputs.dtype))[None]
 
     def log_prior(self, x: Float[Array, " dim"]) -> Scalar:

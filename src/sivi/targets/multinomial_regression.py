@@ -10,10 +10,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from .._errors import check_count, check_labels, check_positive
-from .._precision import product
-from .._types import ArrayLike, Scalar, default_float, describe
+from .._arguments import check_count, check_positive, default_float, describe
+from .._backend import matmul_highest
+from .._types import ArrayLike, Scalar
 from .base import BayesianModel
+from .labels import check_labels
 
 
 class MultinomialRegression(BayesianModel):
@@ -87,10 +88,10 @@ class MultinomialRegression(BayesianModel):
         inputs = self.data[0]
         if axis == 1:
             mix = jnp.eye(self.num_classes, dtype=inputs.dtype) if turn is None else turn
-            weights = self._mean(points, lambda p: product(mix.T**2, p) - product(mix.T, p) ** 2)
-            blocks = jax.lax.map(lambda own: product(inputs.T * own, inputs), weights)
+            weights = self._mean(points, lambda p: matmul_highest(mix.T**2, p) - matmul_highest(mix.T, p) ** 2)
+            blocks = jax.lax.map(lambda own: matmul_highest(inputs.T * own, inputs), weights)
         else:
-            squares = (inputs if turn is None else product(inputs, turn)) ** 2
+            squares = (inputs if turn is None else matmul_highest(inputs, turn)) ** 2
             blocks = self._mean(points, lambda p: jax.lax.map(lambda own: _spread(p, own), squares.T))
         return blocks + self.prior_scale**-2 * jnp.eye(blocks.shape[-1], dtype=inputs.dtype)
 
@@ -102,7 +103,7 @@ class MultinomialRegression(BayesianModel):
         inputs = self.data[0]
         if axis == 1:
             weights = self._mean(points, lambda p: 1.0 - jnp.sum(p**2, axis=0))
-            trace, rows = product(inputs.T * weights, inputs), self.num_classes
+            trace, rows = matmul_highest(inputs.T * weights, inputs), self.num_classes
         else:
             squares = jnp.sum(inputs**2, axis=1)
             trace, rows = self._mean(points, lambda p: _spread(p, squares)), inputs.shape[1]
@@ -165,7 +166,7 @@ class MultinomialRegression(BayesianModel):
 
 def _spread(p: Float[Array, "classes n"], weights: Float[Array, " n"]) -> Float[Array, "classes classes"]:
     """Σ_n w_n (diag(p_n) − p_n p_nᵀ)."""
-    return jnp.diag(product(p, weights)) - product(p * weights, p.T)
+    return jnp.diag(matmul_highest(p, weights)) - matmul_highest(p * weights, p.T)
 
 
 def _aligned(rows: Float[Array, "n features"]) -> Float[Array, "n padded"]:

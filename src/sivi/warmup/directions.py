@@ -12,7 +12,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from .._affine import LowRankMap
-from .._precision import product
+from .._backend import matmul_highest
 from ..targets import Target
 from .draws import Rows, exact_scores_at
 
@@ -82,10 +82,10 @@ def extreme_directions(
 
     empty = jnp.zeros((dim, depth * width), scale.dtype)
     (basis, images, _, _), _ = jax.lax.scan(widen, (empty, empty, block, steps), jnp.arange(depth))
-    projected = product(basis.T, images)
+    projected = matmul_highest(basis.T, images)
     values, vectors = jnp.linalg.eigh(0.5 * (projected + projected.T))
     chosen = jax.lax.top_k(jnp.abs(jnp.log(jnp.maximum(values, SMALLEST_CURVATURE))), rank)[1]
-    directions = product(basis, vectors[:, chosen])
+    directions = matmul_highest(basis, vectors[:, chosen])
     lowest = jnp.maximum(curvature_of_q(directions) / MAX_WIDENING**2, SMALLEST_CURVATURE)
     return directions, jnp.maximum(values[chosen], lowest) ** -0.5
 
@@ -119,5 +119,5 @@ def curvature_times(
 def _orthonormal_to(basis: Float[Array, "dim done"], vectors: Float[Array, "dim width"]) -> Float[Array, "dim width"]:
     """Orthonormal columns for what `vectors` add to `basis`; twice, since once leaves rounding errors behind."""
     for _ in range(2):
-        vectors = jnp.linalg.qr(vectors - product(basis, product(basis.T, vectors)))[0]
+        vectors = jnp.linalg.qr(vectors - matmul_highest(basis, matmul_highest(basis.T, vectors)))[0]
     return vectors

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, Key, PRNGKeyArray
 
-from .._types import default_float
+from .._arguments import default_float
 from ..targets import Anchored, Target
 
 #: Points are evaluated in blocks such that points × rows of data stays below this: 64 MB for each number that the

@@ -5,8 +5,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from .._affine import AffineMap
-from .._errors import check_count
-from .._types import as_key, default_float
+from .._arguments import as_key, check_count, default_float
 from ..targets import Target
 from ..targets.checks import check_batch_size
 from .dense import fit_dense, num_pairs

@@ -25,8 +25,8 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from .._affine import AffineMap, DiagonalMap, LowRankMap, RotatedMap
+from .._arguments import default_float
 from .._rotation import AxisRotation
-from .._types import default_float
 from ..targets import Target, Whitened
 from .directions import extreme_directions
 from .draws import BalancedNoise, Rows, anchored, scores_at

@@ -30,7 +30,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from .._affine import DiagonalMap
-from .._precision import product
+from .._backend import matmul_highest
 from .._rotation import AxisRotation, AxisView
 from ..targets import Target
 from .draws import Rows, exact_scores_at
@@ -212,7 +212,8 @@ def _turned(rotation: AxisRotation, traces: Sequence[tuple[Array | None, Array]]
     """Turned on to the eigenvectors of the traces that are given along its axes."""
     factors = [
         tuple(
-            f if f is None or trace is None else product(f, _eigh(trace)[1]) for f, trace in zip(pair, own, strict=True)
+            f if f is None or trace is None else matmul_highest(f, _eigh(trace)[1])
+            for f, trace in zip(pair, own, strict=True)
         )
         for pair, own in zip(rotation.factors, traces, strict=True)
     ]
@@ -253,7 +254,7 @@ class _Columns(NamedTuple):
             return _Sums(jnp.sum(x * y, axis=0) / num, jnp.zeros((0, 0), x.dtype))
         x = x / (num // self.view.cols + (jnp.arange(self.view.cols) < num % self.view.cols))
         by_columns = jnp.einsum("nr,nrk->nk", jnp.sum(x, axis=2), y)
-        return _Sums(jnp.sum(x * y, axis=0), product(by_columns.T, jnp.any(x != 0, axis=1).astype(x.dtype)))
+        return _Sums(jnp.sum(x * y, axis=0), matmul_highest(by_columns.T, jnp.any(x != 0, axis=1).astype(x.dtype)))
 
     def columns(
         self, probes: Int[Array, " width"], xi: Float[Array, "width dim"], image: Float[Array, "width dim"]
@@ -277,4 +278,4 @@ class _Columns(NamedTuple):
         signs, images, column = jnp.moveaxis(columns, 1, 0).reshape(3, -1, self.view.rows)
         sizes = jnp.abs(jnp.mean(sums.diagonal, axis=0))  # of a density that is not log-concave, they can be negative
         weights = 1.0 / jnp.maximum(sizes, SMALLEST * jnp.mean(sizes) + jnp.finfo(signs.dtype).tiny)
-        return product((images * weights[column[:, 0].astype(int)][:, None]).T, signs)
+        return matmul_highest((images * weights[column[:, 0].astype(int)][:, None]).T, signs)

@@ -5,7 +5,8 @@ import math
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from .._types import Scalar, default_float
+from .._arguments import default_float
+from .._types import Scalar
 from .draws import Rows
 
 #: The largest step, and the slope of its decrease to zero over the second half.

@@ -1,4 +1,4 @@
-"""The precision of matrix products, for a part of a program."""
+"""What depends on the device, or on how precisely it multiplies matrices."""
 
 from contextlib import AbstractContextManager, nullcontext
 
@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array
 
-from ._types import describe
+from ._arguments import describe
 
 
 def matmul_precision(name: str | None) -> AbstractContextManager[object]:
@@ -27,6 +27,6 @@ def matmul_precision(name: str | None) -> AbstractContextManager[object]:
     return jax.default_matmul_precision(name)
 
 
-def product(a: Array, b: Array) -> Array:
+def matmul_highest(a: Array, b: Array) -> Array:
     """a @ b in full precision, where differences cancel that some devices would round away first."""
     return jnp.matmul(a, b, precision=jax.lax.Precision.HIGHEST)

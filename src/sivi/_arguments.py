@@ -1,0 +1,72 @@
+"""Conversions and checks of arguments: the messages name the argument, the rule and the value."""
+
+import operator
+from typing import Any, SupportsIndex
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import PRNGKeyArray
+
+from ._types import KeyLike
+
+
+def as_key(key: KeyLike, name: str = "key") -> PRNGKeyArray:
+    """A typed JAX key from an int, a typed key or a raw (legacy) key.
+
+    Args:
+        key: An int seed, a typed key (`jax.random.key`) or a raw one
+            (`jax.random.PRNGKey`).
+        name: The argument's name, for the error message.
+
+    Returns:
+        A typed scalar key.
+
+    Example:
+        >>> as_key(0) == as_key(jax.random.key(0))
+        Array(True, dtype=bool)
+    """
+    if isinstance(key, (int, np.integer)) and not isinstance(key, bool):
+        return jax.random.key(int(key))
+    if isinstance(key, (jax.Array, np.ndarray)):
+        if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) and key.shape == ():
+            return key
+        if key.dtype == np.uint32 and key.ndim == 1:
+            return jax.random.wrap_key_data(jnp.asarray(key))
+    raise TypeError(f"{name} must be an int or one JAX random key; got {describe(key)}.")
+
+
+def default_float() -> np.dtype[Any]:
+    """The float type JAX computes in now: float32, or float64 under x64."""
+    return np.dtype(jnp.result_type(float))
+
+
+def describe(value: object) -> str:
+    """A short text of a value for error messages: arrays by dtype and shape."""
+    if isinstance(value, (jax.Array, np.ndarray, jax.ShapeDtypeStruct)):
+        return f"an array of dtype {value.dtype} and shape {tuple(value.shape)}"
+    text = repr(value)
+    return text if len(text) <= 80 else f"a {type(value).__name__}"
+
+
+def check_positive(name: str, value: object) -> float:
+    """`value` as a positive, finite float, or an error that names the argument, the rule and the value."""
+    if isinstance(value, (str, bytes, bool)) or np.ndim(value) != 0:  # pyright: ignore[reportArgumentType]
+        raise TypeError(f"{name} must be a positive number; got {describe(value)}.")
+    try:
+        number = float(value)  # pyright: ignore[reportArgumentType]
+    except (TypeError, ValueError):
+        raise TypeError(f"{name} must be a positive number; got {describe(value)}.") from None
+    if not 0.0 < number < float("inf"):
+        raise ValueError(f"{name} must be a positive, finite number; got {number}.")
+    return number
+
+
+def check_count(name: str, value: object, minimum: int = 1) -> int:
+    """`value` as an int, or an error that names the argument, the rule and the value."""
+    if isinstance(value, bool) or not isinstance(value, SupportsIndex):
+        raise TypeError(f"{name} must be an integer of at least {minimum}; got {describe(value)}.")
+    number = operator.index(value)
+    if number < minimum:
+        raise ValueError(f"{name} must be at least {minimum}; got {number}.")
+    return number
