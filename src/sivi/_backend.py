@@ -8,6 +8,53 @@ from jaxtyping import Array
 
 from ._arguments import describe
 
+#: Up to this many particles, a CPU evaluates small networks faster one after the other than side by side.
+_FEWEST_SIDE_BY_SIDE = 8
+#: Up to this many rows, a triangular solve is fast everywhere.
+_SMALL_SOLVE = 16
+
+
+def _on_cpu() -> bool:
+    return jax.default_backend() == "cpu"
+
+
+def compiles_in_background() -> bool:
+    """Whether to compile one program while another compiles or runs: not on a CPU, whose cores are busy already."""
+    return not _on_cpu()
+
+
+def short_program_options() -> dict[str, str]:
+    """Options of XLA for a program that runs for a second, and is not worth the search for its fastest kernels."""
+    return {"xla_gpu_autotune_level": "0"} if jax.default_backend() == "gpu" else {}
+
+
+def repeats_in_turn() -> bool:
+    """Whether repeats run one after the other: on a CPU, which is busy with one."""
+    return _on_cpu()
+
+
+def particles_in_turn(num: int) -> bool:
+    """Whether so many particles go through a small network one after the other.
+
+    XLA's CPU backend has a fast product of a matrix with one vector and another for many; in between, a product
+    costs more than as many single ones.
+    """
+    return 1 < num < _FEWEST_SIDE_BY_SIDE and _on_cpu()
+
+
+def inverts_by_halves(size: int) -> bool:
+    """Whether to invert a triangular matrix by products of its halves.
+
+    On a CPU, LAPACK's solve of more than a few rows starts threads of its own, and on busy cores waits for them
+    longer than all the rest of an update takes; products do not.
+    """
+    return size > _SMALL_SOLVE and _on_cpu()
+
+
+def columns_to_pad(num: int) -> int:
+    """Columns of zeros that bring a matrix to a multiple of eight: off the CPU, other lengths are far slower."""
+    return 0 if _on_cpu() else -num % 8
+
 
 def matmul_precision(name: str | None) -> AbstractContextManager[object]:
     """What is computed within has this precision; None changes nothing."""

@@ -31,7 +31,7 @@ from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from .._arguments import check_count, default_float, describe
-from .._backend import matmul_highest
+from .._backend import inverts_by_halves, matmul_highest
 from .._networks import MLP, as_activation
 from .._types import Activation, Scalar
 from ..families import DiagonalGaussian, Family, NormalMixing, SemiImplicit
@@ -39,7 +39,6 @@ from ..families.location_scale import LocationScale
 from .critic import CriticSpec, DenoisingCritic
 
 _FEWEST_DRAWS = 512  # that the moments of h are taken from, and at least four per feature
-_SMALL_SOLVE = 16  # rows
 
 
 class StructuredCritic(CriticSpec):
@@ -240,13 +239,9 @@ def _cholesky(matrix: Float[Array, "k k"], scales: Float[Array, " k"] | None = N
 
 
 def _inverse_root(root: Float[Array, "k k"]) -> Float[Array, "k k"]:
-    """The inverse of a Cholesky root; on a CPU by halves.
-
-    LAPACK's solve of more than a few rows starts threads of its own, and on busy cores waits for them longer than all
-    the rest of an update takes; products do not.
-    """
+    """The inverse of a Cholesky root."""
     size = len(root)
-    if size <= _SMALL_SOLVE or jax.default_backend() != "cpu":
+    if not inverts_by_halves(size):
         return solve_triangular(root, jnp.eye(size, dtype=root.dtype), lower=True)
     half = size // 2
     first, second = _inverse_root(root[:half, :half]), _inverse_root(root[half:, half:])

@@ -17,6 +17,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from .. import optimizers
 from .._arguments import check_count, check_positive, default_float, describe
+from .._backend import particles_in_turn
 from .._types import Metrics, Scalar
 from ..families import Family, SemiImplicit
 from ..optimizers import Adam, OptimizerLike, check_optimizer
@@ -26,7 +27,6 @@ from ..targets import Target
 from .base import Noise, Objective, check_mixing_density, check_semi_implicit, replace_fields
 from .score_pairs import score_pairs
 
-_FEWEST_AT_ONCE = 8
 _ADAPTATION_RATE = 0.05  # of log step size per burn-in iteration and unit of acceptance
 
 
@@ -176,12 +176,8 @@ class UnbiasedELBO(Objective):
 
 
 def _over_particles(move: Callable[..., Any], *arguments: PyTree) -> Any:
-    """`move` at every particle: all at once, or, while they are few on a CPU, one after the other.
-
-    XLA's CPU backend has a fast product of a matrix with one vector and another for many; in between, a product
-    costs more than as many single ones.
-    """
-    if 1 < len(arguments[0]) < _FEWEST_AT_ONCE and jax.default_backend() == "cpu":
+    """`move` at every particle: all at once, or one after the other where that is faster."""
+    if particles_in_turn(len(arguments[0])):
         return jax.lax.map(lambda one: move(*one), arguments)
     return jax.vmap(move)(*arguments)
 

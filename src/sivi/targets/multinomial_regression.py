@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from .._arguments import check_count, check_positive, default_float, describe
-from .._backend import matmul_highest
+from .._backend import columns_to_pad, matmul_highest
 from .._types import ArrayLike, Scalar
 from .base import BayesianModel
 from .labels import check_labels
@@ -170,8 +170,8 @@ def _spread(p: Float[Array, "classes n"], weights: Float[Array, " n"]) -> Float[
 
 
 def _aligned(rows: Float[Array, "n features"]) -> Float[Array, "n padded"]:
-    """With columns of zeros up to a multiple of eight: off the CPU, products over other lengths are far slower."""
-    missing = 0 if jax.default_backend() == "cpu" else -rows.shape[-1] % 8
+    """With columns of zeros where products over other lengths are slow."""
+    missing = columns_to_pad(rows.shape[-1])
     return jnp.pad(rows, ((0, 0), (0, missing))) if missing else rows
 
 
