@@ -3,9 +3,9 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from sivi import _store
 from sivi._affine import AffineMap, DenseMap, DiagonalMap, IdentityMap, LowRankMap, RotatedMap, as_affine_map
 from sivi._rotation import AxisRotation, AxisView
+from sivi._storage import codec
 
 DIM, RANK = 7, 3
 
@@ -99,8 +99,8 @@ def _other_parts(affine):
 @pytest.mark.parametrize("name", [*NAMES[:4], *ROTATED])
 def test_maps_are_stored_by_their_fields(name):
     affine, arrays = maps()[name], []
-    node = _store.encode(affine, arrays)
-    again = _store.decode(node, arrays)
+    node = codec.encode(affine, arrays)
+    again = codec.decode(node, arrays)
     assert type(again) is type(affine)
     u = jnp.arange(1.0, DIM + 1.0)
     np.testing.assert_array_equal(again.forward(u), affine.forward(u))

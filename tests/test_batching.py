@@ -65,7 +65,7 @@ def test_resume_inside_an_epoch_sees_the_same_batches(batching, tmp_path):
     part = quick(batch_size=3, batching=batching, callbacks=[lambda report: report.step == 4])
     part.save(tmp_path / "fit.sivi")
     resumed = sivi.fit(linear_gaussian_model(10), resume=tmp_path / "fit.sivi", progress=False)
-    assert (part.step, resumed.batching) == (4, batching)
+    assert (part.step, resumed.settings.batching) == (4, batching)
     np.testing.assert_array_equal(whole.history["loss"], resumed.history["loss"])
 
 
@@ -79,7 +79,7 @@ class TestPrecision:
         plain = quick(num_steps=2)
         posterior = quick(num_steps=2, precision="float32")
         posterior.save(tmp_path / "fit.sivi")
-        assert (plain.precision, posterior.precision) == (None, "float32")
+        assert (plain.settings.precision, posterior.settings.precision) == (None, "float32")
         assert sivi.load(tmp_path / "fit.sivi").precision == "float32"
 
     def test_reaches_the_products_of_an_update_and_nothing_else(self):

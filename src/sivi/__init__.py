@@ -17,10 +17,11 @@ from . import (
     warmup,
 )
 from ._errors import CheckpointError, FitDiverged, FitFileError, MissingLogProb, SiviError
+from ._fitting.fit import fit
+from ._fitting.report import FitReport
+from ._fitting.resume import load
 from .constraints import correlation_cholesky, interval, ordered, positive, real, simplex
 from .families import DiagonalGaussian, ImplicitMixing, NormalMixing, SemiImplicit, StudentT
-from .fit import FitReport, fit
-from .fit_file import load
 from .posterior import Posterior
 from .stopping import Plateau
 

@@ -1,6 +1,8 @@
 """Conversions and checks of arguments: the messages name the argument, the rule and the value."""
 
+import functools
 import operator
+from collections.abc import Callable
 from typing import Any, SupportsIndex
 
 import jax
@@ -70,3 +72,13 @@ def check_count(name: str, value: object, minimum: int = 1) -> int:
     if number < minimum:
         raise ValueError(f"{name} must be at least {minimum}; got {number}.")
     return number
+
+
+def positive(name: str) -> Callable[[object], float]:
+    """`check_positive` of the argument `name`: the converter of a field."""
+    return functools.partial(check_positive, name)
+
+
+def count(name: str, minimum: int = 1) -> Callable[[object], int]:
+    """`check_count` of the argument `name`: the converter of a field."""
+    return functools.partial(check_count, name, minimum=minimum)

@@ -14,9 +14,10 @@ import sivi
 from oracles import linear_gaussian_family
 from sivi.interop import to_arviz
 from sivi.objectives import MLPCritic, ScoreMatching
-from sivi.posterior import Posterior, stack_repeats
+from sivi.posterior import Posterior
 from sivi.targets import Layout
 from sivi.warmup import DiagonalMap
+from unfitted import posterior_of
 
 matplotlib.use("Agg")
 
@@ -52,13 +53,8 @@ def made(means, layout=None) -> Posterior:
     """A posterior whose repeats are one Gaussian with known moments, shifted by these numbers in units of its sd."""
     family = linear_gaussian_family()
     sd = np.sqrt(np.diag(family.conditional.covariance))
-    families = stack_repeats(family, len(means))
     maps = [DiagonalMap(jnp.asarray(shift * sd, jnp.float32), jnp.ones(family.dim)) for shift in means]
-    affines = jax.tree.map(lambda *leaves: jnp.stack(leaves), *maps)
-    layout = Layout.vector(family.dim) if layout is None else layout
-    nothing = (0,) * len(means)
-    unfitted = {"history": {}, "step": 0, "num_steps": 1, "objective": None, "states": None, "target": None}
-    return Posterior(families, affines, layout, key=jax.random.key(0), skipped=nothing, streak=nothing, **unfitted)
+    return posterior_of(family, maps, layout)
 
 
 class TestTree:

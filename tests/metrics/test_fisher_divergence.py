@@ -15,9 +15,9 @@ from sivi.metrics import fisher_divergence
 from sivi.metrics._family_score import _moments, train_family_score
 from sivi.objectives import MLPCritic, StructuredCritic
 from sivi.optimizers import Adam
-from sivi.posterior import Posterior, stack_repeats
-from sivi.targets import GaussianMixture, IsotropicGaussian, LogDensity
+from sivi.targets import GaussianMixture, IsotropicGaussian
 from sivi.warmup import DiagonalMap
+from unfitted import posterior_of
 
 SMALL = {"num_steps": 800, "num_particles": 256, "critic": MLPCritic((32, 32), skip=True, final_scale=0.0)}
 
@@ -228,9 +228,7 @@ def test_of_a_whitened_posterior_is_that_in_the_coordinates_of_the_fit():
     family = linear_gaussian_family()
     b, covariance = family.conditional.b, family.conditional.covariance
     mean, scale = jnp.array([100.0, -3.0, 0.0])[: family.dim], jnp.array([50.0, 0.01, 1.0])[: family.dim]
-    layout = LogDensity(jnp.sum, dim=family.dim).layout
-    families, affines = stack_repeats((family, DiagonalMap(mean, scale)), 1)
-    posterior = Posterior(families, affines, layout, {}, 0, 1, jax.random.key(0), None, None, None)
+    posterior = posterior_of(family, [DiagonalMap(mean, scale)])
     precision = jnp.linalg.inv(covariance)
     shift = jnp.full(family.dim, 0.3)
 

@@ -1,7 +1,5 @@
 """Minibatches corrected at an anchor: unbiased, without noise at the anchor, and with little around it."""
 
-import sys
-
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -9,6 +7,7 @@ import pytest
 
 import sivi
 from sivi._affine import DiagonalMap
+from sivi._fitting import loop
 from sivi._layout import Layout
 from sivi.targets import Anchored, LogisticRegression, ScoreFunction, Target, Tempered, Whitened
 
@@ -67,24 +66,23 @@ def test_what_it_passes_on():
 
 def test_a_fit_with_minibatches_is_anchored_at_the_centre_that_was_found(monkeypatch, tmp_path):
     """Not at one that was given, which may be far from the posterior, nor without whitening; resumed, as it began."""
-    module = sys.modules["sivi.fit"]
-    centres, anchors = [], module.anchors
-    monkeypatch.setattr(module, "anchors", lambda *given: centres.append(given[1].mean) or anchors(*given))
+    centres, scores = [], loop._centre_scores
+    monkeypatch.setattr(loop, "_centre_scores", lambda *given: centres.append(given[1].mean) or scores(*given))
     rng = np.random.default_rng(3)
     target = LogisticRegression(rng.normal(size=(40, 2)), rng.random(40) < 0.5)
     settings = {"key": 0, "num_steps": 4, "progress": False, "chunk_size": 2}
     for whiten in (None, (np.ones(2), np.ones(2))):
-        assert not sivi.fit(target, batch_size=10, whiten=whiten, **settings).anchored
-    assert not sivi.fit(target, **settings).anchored
+        assert not sivi.fit(target, batch_size=10, whiten=whiten, **settings).settings.control_variate
+    assert not sivi.fit(target, **settings).settings.control_variate
     assert centres == []
     path = tmp_path / "half.sivi"
     half = sivi.fit(target, batch_size=10, callbacks=[lambda report: True], **settings)
     half.save(path)
     rest = sivi.fit(target, resume=path, progress=False)
-    assert half.anchored
-    assert rest.anchored
+    assert half.settings.control_variate
+    assert rest.settings.control_variate
     again = sivi.fit(target, batch_size=10, whiten=half.affine, **settings)
-    assert again.anchored
+    assert again.settings.control_variate
     assert len(centres) == 3
     for centre in centres:
         np.testing.assert_array_equal(centre[0], half.affine.mean)

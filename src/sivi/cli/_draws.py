@@ -7,8 +7,8 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from .._files import write_whole
 from .._layout import Layout
+from .._storage.atomic import write_whole
 from ..plots import plot_marginals, plot_pairs
 from ..posterior import Posterior
 from ..samplers import split_rhat

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from .._files import write_whole
+from .._storage.atomic import write_whole
 from ._errors import UsageError
 
 

@@ -5,7 +5,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from .._files import write_whole
+from .._storage.atomic import write_whole
 from ..experiments import EXPERIMENTS, MODES, Experiment, Outcome, Results, load, page, run, stem
 from ._errors import UsageError
 from ._output import save_figure, table, use_files_only, writable_folder

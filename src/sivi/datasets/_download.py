@@ -7,7 +7,7 @@ from typing import Any
 
 from tqdm.auto import tqdm
 
-from .._files import write_whole
+from .._storage.atomic import write_whole
 from ._archive import read_member
 from ._entry import Address, DataFile
 from .base import DatasetError

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from .._files import write_whole
+from .._storage.atomic import write_whole
 from ..fit import FitReport, fit
 from ..posterior import Posterior
 from ..targets import Target

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from .._files import write_whole
+from .._storage.atomic import write_whole
 
 
 class DamagedFile(Exception):

@@ -2,9 +2,10 @@
 
 from jaxtyping import Array, Float, Int
 
-from .._affine import AffineMap
+from .._affine import AffineMap, IdentityMap
 from .._layout import Layout
 from .._types import Scalar
+from .anchored import Anchored
 from .base import Target, TargetOfTarget
 
 
@@ -46,3 +47,18 @@ class Whitened(TargetOfTarget):
     def score(self, x: Float[Array, " dim"], batch: Int[Array, " batch"] | None = None) -> Float[Array, " dim"]:
         # Through the target's own score, which may be all it knows.
         return self.affine.pull_back(self.target.score(self.affine.forward(x), batch))
+
+
+def in_fit_coordinates(
+    target: Target, affine: AffineMap, score_at_centre: Float[Array, " dim"] | None = None
+) -> Target:
+    """The target as the fit sees it: in u, and with a control variate where a score is given.
+
+    Args:
+        target: The target, in x.
+        affine: x = m + L u; the identity leaves the target as it is.
+        score_at_centre: S(m) on all data, for a control variate of minibatches around m; None for none.
+    """
+    if score_at_centre is not None:
+        target = Anchored(target, affine.mean, score_at_centre)
+    return target if isinstance(affine, IdentityMap) else Whitened(target, affine)

@@ -1,18 +1,10 @@
-"""Files that are safe to open from a stranger: a JSON header, plain arrays and a checksum. No code, no pickle.
+"""Objects as JSON and arrays, and back.
 
-Layout of a file: 8 bytes of magic, the header's length (little-endian uint64), the header (UTF-8 JSON), the raw
-bytes of the arrays in the order of the header's table, and the SHA-256 of everything before it.
-
-Objects are written as a class name and its fields. On reading, a name stands only for a class of this library;
-anything else is refused.
+An object of this library is written as its class name and its fields; on reading, a name stands only for a class of
+this library. Nothing else is ever built, and no code is run.
 """
 
 import dataclasses
-import hashlib
-import json
-import math
-import struct
-from pathlib import Path
 from typing import Any
 
 import equinox as eqx
@@ -20,75 +12,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from ._errors import FitFileError
-from ._files import write_whole
-from ._networks import ACTIVATIONS
-
-MAGIC = b"sivifit\x01"
-_DTYPES = (
-    *("float16", "bfloat16", "float32", "float64", "bool"),
-    *(f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)),
-)
-_DIGEST = hashlib.sha256().digest_size
+from .._errors import FitFileError
+from .._networks import ACTIVATIONS
+from .old_names import class_name, field_names
 
 
 class NotStorable(Exception):
     """A part that has no name in this library, such as a user's own class; `args[0]` says which."""
-
-
-def write(path: Path, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-    """Write a file, whole or not at all."""
-    unknown = sorted({str(array.dtype) for array in arrays.values()} - set(_DTYPES))
-    if unknown:
-        raise TypeError(f"a fit file holds arrays of dtype {', '.join(_DTYPES)}; got {', '.join(unknown)}.")
-    table = [[name, str(array.dtype), list(array.shape)] for name, array in arrays.items()]
-    text = json.dumps({**header, "arrays": table}, ensure_ascii=False).encode()
-    chunks = [MAGIC, struct.pack("<Q", len(text)), text]
-    chunks += [np.ascontiguousarray(array).tobytes() for array in arrays.values()]
-
-    def write_chunks(temporary: Path) -> None:
-        digest = hashlib.sha256()
-        with open(temporary, "wb") as file:
-            for chunk in chunks:
-                digest.update(chunk)
-                file.write(chunk)
-            file.write(digest.digest())
-
-    write_whole(path, write_chunks)
-
-
-def read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
-    """The header and the arrays of a file, or a `FitFileError` that says what is wrong with it."""
-    content = path.read_bytes()
-    if not content.startswith(MAGIC):
-        raise FitFileError(f"{path} is not a sivi fit file.")
-    start = len(MAGIC) + 8
-    if len(content) < start + _DIGEST:
-        raise FitFileError(f"{path} is truncated: {len(content)} bytes.")
-    body, digest = content[:-_DIGEST], content[-_DIGEST:]
-    if hashlib.sha256(body).digest() != digest:
-        raise FitFileError(f"{path} is damaged or was changed: its checksum does not match its content.")
-    (length,) = struct.unpack("<Q", body[len(MAGIC) : start])
-    try:
-        header = json.loads(body[start : start + length].decode())
-        return header, _read_arrays(header["arrays"], body, start + length)
-    except (KeyError, TypeError, ValueError, RecursionError) as error:
-        raise FitFileError(f"{path} has a malformed header: {error}") from error
-
-
-def _read_arrays(table: list[Any], body: bytes, offset: int) -> dict[str, np.ndarray]:
-    arrays = {}
-    for name, dtype, shape in table:
-        if dtype not in _DTYPES or not all(isinstance(n, int) and n >= 0 for n in shape):
-            raise ValueError(f"array {name!r} of dtype {dtype!r} and shape {shape!r}")
-        count = math.prod(shape)
-        if offset + count * jnp.dtype(dtype).itemsize > len(body):
-            raise ValueError(f"array {name!r} reaches past the end")
-        arrays[str(name)] = np.frombuffer(body, jnp.dtype(dtype), count, offset).reshape(shape).copy()
-        offset += count * jnp.dtype(dtype).itemsize
-    if offset != len(body):
-        raise ValueError("bytes left over after the last array")
-    return arrays
 
 
 def encode(value: Any, arrays: list[Any]) -> Any:
@@ -129,19 +59,36 @@ def decode(node: Any, arrays: list[Any]) -> Any:
     raise FitFileError(f"the file names an unknown kind of value: {kind!r}.")
 
 
-def _rebuild(name: str, fields: dict[str, Any], arrays: list[Any]) -> Any:
-    cls = _library_classes().get(name)
+def _rebuild(name: Any, fields: Any, arrays: list[Any]) -> Any:
+    """An object from its class name and fields, also where an earlier version called them otherwise.
+
+    A field that the class has gained since has its default value.
+    """
+    cls = _library_classes().get(class_name(name))
     if cls is None:
         raise FitFileError(f"the file names a class that this version of sivi does not have: {name!r}.")
-    expected = {field.name for field in dataclasses.fields(cls)}
-    if set(fields) != expected:
+    fields = field_names(cls.__name__, fields)
+    expected = {field.name: field for field in dataclasses.fields(cls)}
+    lacking = [name for name, field in expected.items() if name not in fields and not _has_default(field)]
+    if lacking or not fields.keys() <= expected.keys():
         raise FitFileError(
             f"the file's {name} has fields {sorted(fields)}; this version of sivi has {sorted(expected)}."
         )
     module = object.__new__(cls)
-    for field in dataclasses.fields(cls):
-        object.__setattr__(module, field.name, decode(fields[field.name], arrays))
+    for field in expected.values():
+        value = decode(fields[field.name], arrays) if field.name in fields else _default(field)
+        object.__setattr__(module, field.name, value)
     return module
+
+
+def _has_default(field: dataclasses.Field[Any]) -> bool:
+    return field.default is not dataclasses.MISSING or field.default_factory is not dataclasses.MISSING
+
+
+def _default(field: dataclasses.Field[Any]) -> Any:
+    value = field.default if field.default is not dataclasses.MISSING else field.default_factory()  # pyright: ignore[reportCallIssue]
+    converter = field.metadata.get("converter")
+    return value if converter is None else converter(value)
 
 
 def _library_classes() -> dict[str, type]:

@@ -13,6 +13,7 @@ import pytest
 import sivi
 from contracts.plugins import small_family
 from oracles import linear_gaussian_model
+from sivi._fitting import loop
 from sivi.objectives import Annealed, LossObjective, MLPCritic, ScoreMatching
 from sivi.optimizers import Adam, OptimizerLike
 from sivi.targets import Banana, LogDensity
@@ -76,9 +77,10 @@ class TestRun:
 
     def test_the_compiled_chunk_holds_no_data(self):
         """A million closed-over numbers are arguments of the program, not constants in it."""
-        from sivi._chunk import Carry, Problem, run_chunk
-        from sivi.posterior import stack_repeats
-        from sivi.stopping import start_watch
+        from sivi._fitting.loop import LoopInputs, run_chunk
+        from sivi._repeats import stack_repeats
+        from sivi._run import RunState
+        from sivi.stopping import init_stop
         from sivi.warmup import IdentityMap
 
         data = jnp.ones((1000, 1000))
@@ -86,9 +88,9 @@ class TestRun:
         objective, family = small_objective(), small_family()
         state = objective.bind(10).init(jax.random.key(0), family, target)
         zero = jnp.zeros(1, jnp.int32)
-        carry = Carry(*stack_repeats((family, state), 1), zero, zero, start_watch(None, 10, 1))
-        problem = Problem(objective, target, IdentityMap(2), None, jax.random.split(jax.random.key(1), 1), None)
-        lowered = run_chunk.lower(carry, jnp.int32(0), jnp.int32(5), jnp.int32(5), problem, 5)
+        carry = RunState(*stack_repeats((family, state), 1), zero, zero, init_stop(None, 10, 1))
+        inputs = LoopInputs(objective, target, IdentityMap(2), None, jax.random.split(jax.random.key(1), 1), None)
+        lowered = run_chunk.lower(carry, jnp.int32(0), jnp.int32(5), jnp.int32(5), inputs, 5)
         assert len(lowered.as_text()) < 1_000_000
 
     def test_history_has_one_value_per_update(self):
@@ -222,7 +224,7 @@ class TestInterrupt:
         def interrupted(*arguments):
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(sys.modules["sivi.fit"], "run_chunk", interrupted)  # sivi.fit is the function
+        monkeypatch.setattr(loop, "run_chunk", interrupted)
         with pytest.raises(KeyboardInterrupt):
             quick()
 

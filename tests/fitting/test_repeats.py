@@ -10,12 +10,13 @@ from scipy import stats
 import sivi
 from contracts.plugins import small_family
 from oracles import linear_gaussian_family, linear_gaussian_model
-from sivi._start import _split_keys
+from sivi._fitting.start import _split_keys
+from sivi._repeats import repeat_keys
 from sivi.objectives import LossObjective, MLPCritic, ScoreMatching
 from sivi.optimizers import Adam, OptimizerLike
-from sivi.posterior import Posterior, repeat_keys, stack_repeats
 from sivi.targets import Banana, LogDensity, ScoreFunction
 from sivi.warmup import DenseMap, DiagonalMap, IdentityMap
+from unfitted import posterior_of
 
 MEAN = jnp.array([30.0, -2.0])
 SD = jnp.array([5.0, 0.01])
@@ -87,12 +88,7 @@ class TestRepeats:
         """Two linear-Gaussian families with different maps: a mixture of two Gaussians in closed form."""
         family = linear_gaussian_family()
         maps = [DiagonalMap(jnp.full(3, shift), jnp.full(3, scale)) for shift, scale in ((0.0, 1.0), (1.0, 2.0))]
-        families = stack_repeats(family, 2)
-        affines = jax.tree.map(lambda *leaves: jnp.stack(leaves), *maps)
-        layout = sivi.targets.GaussianMixture([[0.0] * 3], [np.eye(3)]).layout
-        posterior = Posterior(
-            families, affines, layout, {}, 0, 1, jax.random.key(0), None, None, None, skipped=(0, 0), streak=(0, 0)
-        )
+        posterior = posterior_of(family, maps)
         b, covariance = np.asarray(family.conditional.b), np.asarray(family.conditional.covariance)
         points = posterior.sample(20, key=1)
         exact = np.logaddexp(
@@ -143,7 +139,7 @@ class TestRepeats:
     def test_with_minibatches_each_shuffles_for_itself(self):
         model = linear_gaussian_model(12)
         posterior = quick(model, repeats=2, batch_size=4, whiten=None, family=None)
-        assert posterior.batch_size == 4
+        assert posterior.settings.batch_size == 4
         np.testing.assert_allclose(
             posterior.repeat(0).sample(3), quick(model, batch_size=4, whiten=None).sample(3), rtol=1e-4
         )

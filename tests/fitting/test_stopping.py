@@ -10,7 +10,7 @@ import sivi
 from contracts.plugins import small_family
 from sivi.objectives import MLPCritic, Objective, ScoreMatching
 from sivi.schedules import Cosine, Ramp, Schedule, Timeline
-from sivi.stopping import Plateau, start_watch, watch
+from sivi.stopping import Plateau, init_stop, update_stop
 from sivi.targets import Banana
 
 NUM_STEPS = 4000
@@ -23,9 +23,9 @@ def watched(losses, rule=RULE, num_steps=NUM_STEPS):
 
     def see(state, numbered):
         step, loss = numbered
-        return watch(rule, state, step + 1, jnp.int32(num_steps), loss), None
+        return update_stop(rule, state, step + 1, jnp.int32(num_steps), loss), None
 
-    start = start_watch(rule, num_steps, losses.shape[1])
+    start = init_stop(rule, num_steps, losses.shape[1])
     return jax.lax.scan(see, start, (jnp.arange(len(losses)), jnp.asarray(losses)))[0]
 
 
@@ -64,43 +64,43 @@ class TestRule:
     def test_finds_a_plateau_at_the_first_look_that_can(self):
         state = watched(0.1 * self.noise)
         # 400 updates not looked at, then eight blocks of 50.
-        assert (int(state.bend), int(state.end)) == (800, 1200)
+        assert (int(state.decay_start), int(state.end)) == (800, 1200)
 
     def test_waits_while_the_loss_falls(self):
         falling = np.linspace(10.0, 0.0, NUM_STEPS)[:, None]  # 0.5 every 200 updates
-        assert int(watched(falling + 0.1 * self.noise).bend) == NUM_STEPS
+        assert int(watched(falling + 0.1 * self.noise).decay_start) == NUM_STEPS
 
     def test_ends_soon_after_the_fall_does(self):
         loss = np.maximum(1.0 - np.arange(NUM_STEPS) / 1500.0, 0.0)[:, None]
         state = watched(loss + 0.1 * self.noise)
-        assert 1500 < int(state.bend) <= 2000
-        assert int(state.end) == int(state.bend) + -(-int(state.bend) // 2)
+        assert 1500 < int(state.decay_start) <= 2000
+        assert int(state.end) == int(state.decay_start) + -(-int(state.decay_start) // 2)
 
     def test_noise_too_large_to_tell_is_no_plateau(self):
-        assert int(watched(5.0 * self.noise).bend) == NUM_STEPS
+        assert int(watched(5.0 * self.noise).decay_start) == NUM_STEPS
 
     def test_every_repeat_must_be_on_it(self):
         losses = 0.1 * self.noise
         losses[:, 1] += np.linspace(10.0, 0.0, NUM_STEPS)
-        assert int(watched(losses).bend) == NUM_STEPS
+        assert int(watched(losses).decay_start) == NUM_STEPS
 
     def test_false_alarms_are_rare_while_the_loss_falls_at_twice_the_tolerance(self):
         """An improvement of 0.1 = 2 tolerances between the sides; noise for which 2 standard errors are 0.05."""
         rng = np.random.default_rng(1)
         losses = -0.1 * np.arange(900)[:, None] / 200 + 0.35 * rng.normal(size=(900, 400))
         # 400 independent first looks, three standard errors below the line each: 0.13 %, and fewer than 4 in all.
-        hits = sum(int(watched(losses[:, [i]]).bend) < NUM_STEPS for i in range(0, 400, 4))
+        hits = sum(int(watched(losses[:, [i]]).decay_start) < NUM_STEPS for i in range(0, 400, 4))
         assert hits <= 3
 
     def test_losses_that_are_not_finite_are_no_plateau(self):
         losses = 0.1 * self.noise
         losses[::300] = np.nan
-        assert int(watched(losses).bend) == NUM_STEPS
+        assert int(watched(losses).decay_start) == NUM_STEPS
 
     def test_never_ends_after_num_steps(self):
         late = Plateau(tolerance=0.05, every=50, blocks=4, after=0.85)
         state = watched(0.1 * self.noise, late)
-        assert (int(state.bend), int(state.end)) == (3800, NUM_STEPS)
+        assert (int(state.decay_start), int(state.end)) == (3800, NUM_STEPS)
 
     @pytest.mark.parametrize(
         ("arguments", "message"),
@@ -192,7 +192,7 @@ class TestFit:
         resumed = sivi.fit(Banana(), resume=tmp_path / "fit.sivi", progress=False)
         assert resumed.step == 30
         np.testing.assert_array_equal(whole.history["loss"], resumed.history["loss"])
-        assert sivi.load(tmp_path / "fit.sivi").stop_rule == rule
+        assert sivi.load(tmp_path / "fit.sivi").settings.stop_rule == rule
 
     def test_a_rule_can_be_taken_away_when_a_fit_goes_on(self):
         part = run(chunk_size=1, callbacks=[lambda report: report.step == 45])

@@ -1,4 +1,4 @@
-"""Compiling what comes next while something else runs or compiles: for accelerators, whose compilers are slow."""
+"""Compiling the next program in a thread, while another one compiles or runs."""
 
 import contextlib
 import threading
@@ -10,25 +10,20 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import PyTree
 
-
-def is_worthwhile() -> bool:
-    """Whether programs take long to compile, on a machine that has cores to spare; on a CPU they are busy already."""
-    return jax.default_backend() != "cpu"
+from .._arguments import default_float
 
 
 @contextlib.contextmanager
-def beside(work: Callable[[], None]) -> Iterator[None]:
-    """Do `work` in a thread, if that is worthwhile, and wait for it at the end.
+def compiling_in_background(compile_next: Callable[[], None]) -> Iterator[None]:
+    """Call `compile_next` in a thread, in the float type of this one, and wait for it at the end.
 
-    Only for work that nothing depends on: what fails in it fails silently, and again where it matters.
+    Only for work that nothing depends on: an error in it is silent, and comes again where it matters.
     """
-    if not is_worthwhile():
-        yield
-        return
+    x64 = default_float().itemsize == 8  # of this thread, which may differ from others
 
     def quietly() -> None:
-        with contextlib.suppress(Exception):
-            work()
+        with contextlib.suppress(Exception), jax.enable_x64(x64):
+            compile_next()
 
     thread = threading.Thread(target=quietly, name="sivi-compile-ahead", daemon=True)
     thread.start()
@@ -38,7 +33,7 @@ def beside(work: Callable[[], None]) -> Iterator[None]:
         thread.join()
 
 
-def like(function: Callable[..., PyTree], *arguments: Any) -> PyTree:
+def zeros_like_output(function: Callable[..., PyTree], *arguments: Any) -> PyTree:
     """What `function` would return, with zeros for all numbers: nothing is computed."""
 
     def zeros(leaf: Any) -> Any:
