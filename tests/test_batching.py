@@ -80,7 +80,7 @@ class TestPrecision:
         posterior = quick(num_steps=2, precision="float32")
         posterior.save(tmp_path / "fit.sivi")
         assert (plain.settings.precision, posterior.settings.precision) == (None, "float32")
-        assert sivi.load(tmp_path / "fit.sivi").precision == "float32"
+        assert sivi.load(tmp_path / "fit.sivi").settings.precision == "float32"
 
     def test_reaches_the_products_of_an_update_and_nothing_else(self):
         seen = []

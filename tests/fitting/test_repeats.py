@@ -39,7 +39,7 @@ def quick(target=far_away, **arguments):
 
 
 @pytest.fixture(scope="module")
-def three() -> Posterior:
+def three():
     return quick(repeats=3)
 
 

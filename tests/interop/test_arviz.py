@@ -78,8 +78,8 @@ class TestTree:
             sivi.NormalMixing(1), sivi.DiagonalGaussian(1, 1, hidden=(4,), key=jax.random.key(0))
         )
         target = sivi.targets.LogDensity(lambda p: -p["tau"], like={"tau": sivi.positive()})
-        one = replace(made([0.0]), families=stack_repeats(family, 1), layout=target.layout, target=target)
-        one = replace(one, affines=stack_repeats(DiagonalMap(jnp.zeros(1), jnp.ones(1)), 1))
+        one = posterior_of(family, [DiagonalMap(jnp.zeros(1), jnp.ones(1))], target.layout)
+        one = replace(one, target=target)
         exponential = one.to_arviz(20)
         tau = exponential["posterior/tau"]
         np.testing.assert_allclose(exponential["sample_stats/lp"], np.log(tau) - tau, rtol=1e-4, atol=1e-5)

@@ -362,7 +362,7 @@ class TestVersion01:
     def models(self, monkeypatch):
         monkeypatch.syspath_prepend(FIXTURES)
 
-    @pytest.fixture(scope="class")
+    @pytest.fixture
     def draws(self):
         return dict(np.load(FIXTURES / "v0_1" / "draws.npz"))
 

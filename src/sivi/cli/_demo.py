@@ -10,8 +10,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from .._fitting.fit import fit
 from ..datasets import waveform_generator
-from ..fit import fit
 from ..metrics import moment_errors, predictive_scores
 from ..plots import plot_marginals, plot_pairs, plot_traces
 from ..samplers import SamplerRun, hmc, nuts

@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from ..fit import fit
+from .._fitting.fit import fit
 from ..plots import plot_samples, plot_traces
 from ..posterior import Posterior
 from ..targets import Target

@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
+from .._fitting.fit import fit
+from .._fitting.report import FitReport
 from .._storage.atomic import write_whole
-from ..fit import FitReport, fit
 from ..posterior import Posterior
 from ..targets import Target
 from ._fits import stored_fit

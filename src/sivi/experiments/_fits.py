@@ -12,8 +12,8 @@ import numpy as np
 from jaxtyping import Array
 
 from .._errors import FitFileError
+from .._fitting.fit import fit
 from .._fitting.resume import load
-from ..fit import fit
 from ..posterior import Posterior
 from ..targets import ExactTarget, Target
 

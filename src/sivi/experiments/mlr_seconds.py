@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from ..fit import FitReport, fit
+from .._fitting.fit import fit
+from .._fitting.report import FitReport
 from ._curves import CHUNK
 from ._markdown import number, table
 from ._multinomial import NAMES, PROBLEMS, all_jobs, fit_arguments, load_model, methods
