@@ -195,7 +195,7 @@ def test_minibatch_noise_has_mean_zero():
     mean, covariance = model.posterior()
     h = 0.02 * np.linalg.eigvalsh(covariance).min()
     run = sgld(
-        model, num_particles=20, num_steps=30_000, step_size=h, batch_size=batch_size, num_draws=500, thin=50,
+        model, num_particles=20, num_steps=30_000, step_size=h, batch_size=6, num_draws=500, thin=50,
         init=np.tile(mean, (20, 1)), chunk_size=20_000, key=3, **QUIET,
     )  # fmt: skip
     # The particles share the shuffled order of an epoch: their mean over time, in blocks, has independent parts.

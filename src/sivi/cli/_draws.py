@@ -27,7 +27,7 @@ def has_arviz() -> bool:
 
 
 def draws_each(posterior: Posterior, num_samples: int) -> int:
-    """Draws of every repeat that make up at least so many in all."""
+    """Draws of every repeat that together are at least `num_samples`."""
     return -(-num_samples // posterior.repeats)
 
 

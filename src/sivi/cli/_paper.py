@@ -161,7 +161,7 @@ def _run_one(experiment: Experiment, args: argparse.Namespace, folder: Path, fig
 
 
 def _draw(experiment: Experiment, results: Results, source: Path, folder: Path) -> list[Path]:
-    """Draw the figures of results, which are in the folder `source` with others beside, into `folder`."""
+    """Draw the figures into `folder`; results of related experiments are read from `source`."""
     results = replace(results, related=load_related(experiment, results.mode, source))
     paths = []
     for name, figure in experiment.figures(results).items():

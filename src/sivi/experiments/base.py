@@ -99,12 +99,14 @@ class Experiment(abc.ABC):
     title: str
     #: Where it is in the paper.
     paper: str
+    #: How many seeds a full run has.
+    full_seeds: int = 1
     #: Names of other experiments whose results its figures also use, where they have been run.
     related: tuple[str, ...] = ()
 
-    @abc.abstractmethod
     def default_seeds(self, mode: str) -> int:
-        """How many seeds are run when nobody says."""
+        """How many seeds are run unless the user gives a number."""
+        return self.full_seeds if mode == "full" else 1
 
     @abc.abstractmethod
     def jobs(self, mode: str, seeds: int) -> list[Job]:

@@ -39,9 +39,6 @@ class MLRConvergence(Experiment):
     title = "Convergence of SIVI-SM on MNIST and HAPT"
     paper = "Figure 7, appendix H"
 
-    def default_seeds(self, mode: str) -> int:
-        return 1
-
     def jobs(self, mode: str, seeds: int) -> list[Job]:
         return [
             Job(f"{problem}-{method}-{seed}", job_settings(problem, method, seed, mode, QUICK_UPDATES))

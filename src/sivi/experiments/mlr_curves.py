@@ -44,9 +44,6 @@ class MLRCurves(Experiment):
     paper = "Figure 4, section 4.3"
     related = ("mlr-seconds",)
 
-    def default_seeds(self, mode: str) -> int:
-        return 1
-
     def jobs(self, mode: str, seeds: int) -> list[Job]:
         sizes = {"draws": DRAWS, "last_draws": LAST_DRAWS, "chunk_size": CHUNK}
         if mode != "full":
@@ -159,7 +156,7 @@ def _figure(results: Results, column: int, xlabel: str) -> "Figure":
 
 
 def _milliseconds(results: Results) -> dict[tuple[str, str], float]:
-    """Of an update alone on the device, as far as `mlr-seconds` has been run beside: jobs of curves may share one."""
+    """Milliseconds of an update alone on the device, from `mlr-seconds` where it has been run: curves may share one."""
     timed = results.related.get("mlr-seconds")
     done = () if timed is None else timed.done
     return {(r.job.settings["problem"], r.job.settings["method"]): r.numbers["milliseconds"] for r in done}

@@ -35,9 +35,6 @@ class MLRSeconds(Experiment):
     title = "Seconds per update on MNIST and HAPT"
     paper = "Table 4, appendix I"
 
-    def default_seeds(self, mode: str) -> int:
-        return 1
-
     def jobs(self, mode: str, seeds: int) -> list[Job]:
         updates, chunks = CHUNKS[mode]
         timed = {"chunk_size": updates, "chunks": chunks, "num_steps": updates * chunks}

@@ -34,9 +34,6 @@ class ToyBias(Experiment):
     title = "Biased gradients of the Fisher divergence on the multimodal target"
     paper = "Figure 8, appendix L"
 
-    def default_seeds(self, mode: str) -> int:
-        return 1
-
     def jobs(self, mode: str, seeds: int) -> list[Job]:
         methods = {row: (row, TARGET in ANNEALED) for row in ROWS}
         stops = STOPS[mode]

@@ -34,9 +34,6 @@ class ToyConvergence(Experiment):
     title = "Convergence of SIVI-SM on the toy targets"
     paper = "Figure 6, appendix H"
 
-    def default_seeds(self, mode: str) -> int:
-        return 1
-
     def jobs(self, mode: str, seeds: int) -> list[Job]:
         num_steps = METHODS["sivi-sm"].num_updates if mode == "full" else 2000
         return [

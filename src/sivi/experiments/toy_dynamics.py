@@ -34,9 +34,6 @@ class ToyDynamics(Experiment):
     title = "Training dynamics of the critic on the X-shaped target"
     paper = "Figure 1, section 4.1"
 
-    def default_seeds(self, mode: str) -> int:
-        return 1
-
     def jobs(self, mode: str, seeds: int) -> list[Job]:
         # The first 4000 updates of a run of 50,000, to which the annealing is relative, are quick as they are.
         methods = {row: ("sivi-sm", row == "annealed") for row in ROWS}

@@ -31,9 +31,7 @@ class ToyKL(Experiment):
     name = "toy-kl"
     title = "KL divergence on the toy targets"
     paper = "Table 3, appendix G"
-
-    def default_seeds(self, mode: str) -> int:
-        return 5 if mode == "full" else 1
+    full_seeds = 5
 
     def jobs(self, mode: str, seeds: int) -> list[Job]:
         num_draws, repeats = (100_000, 20) if mode == "full" else (5_000, 5)

@@ -34,9 +34,6 @@ class ToySamples(Experiment):
     title = "Samples on the toy targets"
     paper = "Figure 5, appendix F"
 
-    def default_seeds(self, mode: str) -> int:
-        return 1
-
     def jobs(self, mode: str, seeds: int) -> list[Job]:
         return [
             Job(

@@ -47,9 +47,7 @@ class WaveformCov(Experiment):
     name = "waveform-cov"
     title = "Covariances of the waveform posterior"
     paper = "Figure 3, section 4.2"
-
-    def default_seeds(self, mode: str) -> int:
-        return 5 if mode == "full" else 1
+    full_seeds = 5
 
     def jobs(self, mode: str, seeds: int) -> list[Job]:
         reference = Job("reference", {"method": "reference", "num_draws": num_draws(mode), "prior_scale": PRIOR_SCALE})

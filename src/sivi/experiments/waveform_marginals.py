@@ -36,9 +36,6 @@ class WaveformMarginals(Experiment):
     title = "Marginal and pairwise posteriors on the waveform data"
     paper = "Figure 2, section 4.2"
 
-    def default_seeds(self, mode: str) -> int:
-        return 1
-
     def jobs(self, mode: str, seeds: int) -> list[Job]:
         reference = Job("reference", {"method": "reference", "shown": SHOWN, "num_shown": NUM_SHOWN})
         fits = [

@@ -1,4 +1,4 @@
-"""Fisher divergence of a fitted family to its target, with a critic of its own."""
+"""Fisher divergence of a fitted family to its target, estimated with a critic trained for it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass

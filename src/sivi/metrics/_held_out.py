@@ -1,4 +1,4 @@
-"""Held-out data of a model, checked and brought into the structure and types of its own."""
+"""Held-out data, checked and brought into the structure and types of the model's data."""
 
 from typing import NamedTuple
 

@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float
 from .._layout import Layout
 from .diagnostics import MIN_DRAWS, effective_sample_size, scale_sample_size, split_rhat
 
-#: Thinning leaves at least so many draws per chain: from fewer, nothing can be said of their dependence.
+#: Draws per chain that thinning leaves at least: fewer say nothing about their dependence.
 MIN_LEFT = 20
 
 

@@ -14,13 +14,13 @@ from ..targets import Target
 from ..targets.base import refuse_log_prob
 from ..targets.checks import check_shapes
 
-#: A random start where the target is not finite is drawn again, so many times; Stan does the same.
+#: How often a random start where the target is not finite is drawn again, as in Stan.
 MAX_TRIES = 100
 
 #: Chains start at this many times N(0, I), wider than a standardised posterior, so that R-hat can see them disagree.
 OVERDISPERSION = 2.0
 
-#: Points that have their own rows of data are evaluated in blocks that gather at most so many numbers (64 MB).
+#: Where every point has its own rows of data, a block of points gathers at most this many numbers (64 MB).
 MAX_GATHERED = 2**24
 
 
