@@ -200,7 +200,7 @@ class TestWithArviZ:
         ours = sivi.samplers.effective_sample_size(np.asarray(posterior.sample(400, by_repeat=True)))
         np.testing.assert_allclose(arviz_stats.ess(tree, method="bulk")["x"], ours, rtol=1e-5)
 
-    @pytest.mark.parametrize("shape", [(4, 500), (3, 401), (1, 300)])
+    @pytest.mark.parametrize("shape", [(4, 500), (3, 401), (1, 2000)])
     @pytest.mark.parametrize("rho", [-0.9, -0.5, 0.0, 0.5, 0.9])
     def test_effective_sample_size_of_dependent_draws(self, rho, shape):
         chains = ar1(rho, shape)
