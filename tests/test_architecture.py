@@ -15,7 +15,7 @@ SOURCE = Path(sivi.__file__).parent
 
 #: A module may import only from layers listed above its own.
 LAYERS = [
-    ["_types", "_renamed"],
+    ["_types", "_renamed", "_version"],
     ["_errors", "_arguments"],
     ["constraints", "_backend", "_progress"],
     ["_rotation", "_repeats"],
@@ -43,10 +43,10 @@ LAYERS = [
 LATER_LAYERS_OF_POSTERIOR = {"_storage", "interop"}
 
 PUBLIC = {
-    "sivi": """CheckpointError DiagonalGaussian FitDiverged FitFileError FitReport ImplicitMixing MissingLogProb
-        NormalMixing Plateau Posterior SemiImplicit SiviError StudentT constraints correlation_cholesky datasets
-        defaults families fit interval load metrics objectives optimizers ordered plots positive real samplers schedules
-        simplex targets warmup""",
+    "sivi": """CheckpointError Constraint DiagonalGaussian FitDiverged FitFileError FitReport ImplicitMixing
+        MissingLogProb NormalMixing Plateau Posterior SemiImplicit SiviError StudentT constraints correlation_cholesky
+        datasets defaults families fit interval load metrics objectives optimizers ordered plots positive real samplers
+        schedules simplex targets warmup""",
     "sivi.constraints": "Constraint correlation_cholesky interval ordered positive real simplex",
     "sivi.interop": """to_arviz""",
     "sivi.datasets": """Dataset DatasetError Description Location PosteriorReference Scale Split describe fetch find

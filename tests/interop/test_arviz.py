@@ -11,7 +11,7 @@ import pytest
 import xarray
 
 import sivi
-from oracles import linear_gaussian_family
+from oracles import ar1, linear_gaussian_family
 from sivi.interop import to_arviz
 from sivi.objectives import MLPCritic, ScoreMatching
 from sivi.posterior import Posterior
@@ -189,6 +189,26 @@ class TestWithArviZ:
         tree = posterior.to_arviz(400)
         ours = sivi.samplers.split_rhat(np.asarray(posterior.sample(400, by_repeat=True)))
         np.testing.assert_allclose(arviz_stats.rhat(tree)["x"], ours, rtol=1e-5)
+
+    def test_its_effective_sample_size_agrees_with_the_librarys(self):
+        posterior = made([0.0, 0.3, 0.0])
+        tree = posterior.to_arviz(400)
+        ours = sivi.samplers.effective_sample_size(np.asarray(posterior.sample(400, by_repeat=True)))
+        np.testing.assert_allclose(arviz_stats.ess(tree, method="bulk")["x"], ours, rtol=1e-5)
+
+    @pytest.mark.parametrize("shape", [(4, 500), (3, 401), (1, 2000)])
+    @pytest.mark.parametrize("rho", [-0.9, -0.5, 0.0, 0.5, 0.9])
+    def test_effective_sample_size_of_dependent_draws(self, rho, shape):
+        chains = ar1(rho, shape)
+        theirs = arviz_stats.ess(chains, chain_axis=0, draw_axis=1, method="bulk")
+        np.testing.assert_allclose(sivi.samplers.effective_sample_size(chains[:, :, None])[0], theirs, rtol=1e-10)
+
+    def test_effective_sample_size_where_it_differs(self):
+        """Autocorrelations that are positive at all lags: ArviZ leaves the last ones out, and finds more draws."""
+        chains = ar1(0.99, (4, 20))
+        theirs = float(arviz_stats.ess(chains, chain_axis=0, draw_axis=1, method="bulk"))
+        ours = sivi.samplers.effective_sample_size(chains[:, :, None])[0]
+        assert 4 < ours < 0.9 * theirs < 12
 
 
 def test_without_the_package(monkeypatch):

@@ -3,7 +3,7 @@ import numpy as np
 import pytest
 from jaxtyping import Array
 
-from sivi.metrics import _totals, classification_scores, predictive_scores
+from sivi.metrics import _predictive_sums, classification_scores, predictive_scores
 from sivi.targets import BayesianModel, LinearRegression, LogisticRegression, MultinomialRegression
 
 RNG = np.random.default_rng(0)
@@ -56,7 +56,7 @@ def test_against_slow_loops(precision, num_bins):
 @pytest.mark.parametrize("numbers", [1, 60, 300, 1000])
 def test_blocks_of_draws_and_of_data_change_nothing(numbers, monkeypatch):
     whole = classification_scores(MODEL, DRAWS, (INPUTS, LABELS))
-    monkeypatch.setattr(_totals, "_NUMBERS", numbers)
+    monkeypatch.setattr(_predictive_sums, "_NUMBERS", numbers)
     blocks = classification_scores(MODEL, DRAWS, (INPUTS, LABELS))
     for name in ("per_point", "joint", "accuracy", "calibration_error", "brier", "probabilities"):
         np.testing.assert_allclose(getattr(blocks, name), getattr(whole, name), rtol=2e-6, atol=1e-7)

@@ -1,7 +1,6 @@
 """A posterior as one file, and back: data only, nothing in it is executed."""
 
 import os
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +15,7 @@ from .._errors import FitFileError
 from .._layout import Layout
 from .._repeats import member_of, stack_repeats
 from .._run import FitSettings, Run, RunState
+from .._version import package_version
 from ..families import Family
 from ..posterior import Posterior, Unattached
 from ..stopping import Plateau, StopState, init_stop
@@ -46,7 +46,7 @@ def save(posterior: Posterior, path: str | os.PathLike[str], fingerprint: np.nda
         rest = Unattached(tuple(leaves), fingerprint_of(posterior.target) if fingerprint is None else fingerprint)
     header: dict[str, Any] = {
         "format": _FORMAT,
-        "versions": {name: _version(name) for name in ("sivi", "jax", "equinox", "optax", "numpy")},
+        "versions": {name: package_version(name) for name in ("sivi", "jax", "equinox", "optax", "numpy")},
         "layout": posterior.layout.to_json(),
         "settings": {name: getattr(settings, name) for name in _PLAIN_SETTINGS},
         "run": {
@@ -102,13 +102,6 @@ def same_settings(stored: Any, given: Any) -> bool:
     (here, leaves), (there, stored_leaves) = _encode(given), _encode(stored)
     same = len(leaves) == len(stored_leaves) and all(map(np.array_equal, leaves, stored_leaves))
     return here == there and same
-
-
-def _version(package: str) -> str:
-    try:
-        return version(package)
-    except PackageNotFoundError:  # run from a source tree that is not installed
-        return "unknown"
 
 
 def _encode(part: Any) -> tuple[Any, list[np.ndarray]]:

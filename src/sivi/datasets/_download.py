@@ -80,11 +80,11 @@ def _get(url: str, name: str, progress: bool) -> bytes:
         with bar:
             get(url, stream, None)
     except RequestException as error:
-        raise DownloadError(_describe(error)) from error
+        raise DownloadError(_reason(error)) from error
     return stream.getvalue()
 
 
-def _describe(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     """The end of a sentence that begins with the address."""
     from requests import HTTPError, Timeout
     from requests.exceptions import ChunkedEncodingError, ConnectionError

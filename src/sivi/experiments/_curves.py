@@ -13,7 +13,7 @@ from ..posterior import Posterior
 from ..targets import Target
 from ._fits import stored_fit
 
-#: Updates between two visits to Python, in all full runs: every size needs a program of its own, slow to compile.
+#: Updates between two visits to Python, in all full runs: every size compiles its own program, which is slow.
 CHUNK = 500
 
 

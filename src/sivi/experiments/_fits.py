@@ -22,9 +22,9 @@ _NUM_SHOWN = 1000  # draws in a scatter plot
 
 
 def fit_stages(target: Target, stops: Sequence[int], scratch: Path, **settings: Any) -> list[Posterior]:
-    """The posteriors of one fit after so many updates; checkpoints in `scratch` are resumed from.
+    """The posteriors of one fit after each number of updates in `stops`, resumed from checkpoints in `scratch`.
 
-    A fit that comes to its end before a stop, as the default call may, is what it is at that stop.
+    A fit that ends before a stop, as the default call may, is returned as it ended.
 
     Args:
         target: What is fitted.

@@ -11,8 +11,7 @@ from jaxtyping import Array
 
 from .._arguments import default_float
 from .._types import ArrayLike
-from ._figure import ARROW_COLOUR, SAMPLE_COLOUR, axes_or_new
-from .samples import window
+from .canvas import ARROW_COLOUR, SAMPLE_COLOUR, axes_or_new, points_in_plane, window
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,9 +42,7 @@ def plot_critic(
     Returns:
         The axes.
     """
-    points = np.asarray(draws, dtype=float)
-    if points.ndim != 2 or points.shape[1] != 2:
-        raise ValueError(f"draws must have shape (n, 2); got {points.shape}.")
+    points = points_in_plane(draws)
     ax = axes_or_new(ax)
     low, high = window(points) if corners is None else (np.asarray(corner, float) for corner in corners)
     x, y = (np.linspace(low[i], high[i], _ARROWS) for i in range(2))

@@ -8,10 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from .._arguments import check_count
 from .._types import Scalar
 from ._numerics import safe_exp
-from .base import Constraint, check_shape
+from .base import Constraint, check_length, check_shape
 
 
 class Simplex(Constraint):
@@ -34,11 +33,8 @@ class Simplex(Constraint):
         compositional data analysis (Mathematical Geology, 2003).
     """
 
-    n: int = eqx.field(static=True)
-    batch_shape: tuple[int, ...] = eqx.field(static=True)
-
-    def __init__(self, n: int, batch_shape: tuple[int, ...] | list[int] | int = ()):
-        self.n, self.batch_shape = check_count("n", n, 2), check_shape(batch_shape)
+    n: int = eqx.field(static=True, converter=check_length)
+    batch_shape: tuple[int, ...] = eqx.field(static=True, converter=check_shape, default=())
 
     @property
     def event_shape(self) -> tuple[int, ...]:

@@ -23,7 +23,7 @@ _PER_OUTPUT = 3  # times as many as are predicted for it
 _PER_TERM = 8  # numbers that the likelihood of one datum at one draw is taken to need on the way
 
 
-class Totals(NamedTuple):
+class PredictiveSums(NamedTuple):
     """Sums over draws x_s and over data y_n.
 
     Attributes:
@@ -49,7 +49,7 @@ class _Block(NamedTuple):
         return self.part.stop - self.part.start
 
 
-def totals(model: BayesianModel, held_out: HeldOut, outputs: tuple[int, ...] | None = None) -> Totals:
+def predictive_sums(model: BayesianModel, held_out: HeldOut, outputs: tuple[int, ...] | None = None) -> PredictiveSums:
     """All sums in one pass.
 
     Args:
@@ -81,7 +81,8 @@ def totals(model: BayesianModel, held_out: HeldOut, outputs: tuple[int, ...] | N
             log_means[rows.part] = np.logaddexp(log_means[rows.part], np.asarray(per_row, float)[: rows.count])
             if predictions is not None:
                 predictions[rows.part] += np.asarray(predicted, float)[: rows.count]
-    return Totals(log_means - np.log(num_draws), log_products, None if predictions is None else predictions / num_draws)
+    mean_predictions = None if predictions is None else predictions / num_draws
+    return PredictiveSums(log_means - np.log(num_draws), log_products, mean_predictions)
 
 
 def block_sizes(num_draws: int, num_data: int, dim: int, row_size: int, width: int) -> tuple[int, int]:
@@ -117,7 +118,7 @@ def _row_size(data: PyTree) -> int:
 
 def _rows(data: PyTree, indices: np.ndarray, like: PyTree) -> PyTree:
     """Rows of the data on the device, in the model's types; data in the host's memory stay there otherwise."""
-    return jax.tree.map(lambda leaf, own: jnp.asarray(leaf[indices], own.dtype), data, like)
+    return jax.tree.map(lambda leaf, of_model: jnp.asarray(leaf[indices], of_model.dtype), data, like)
 
 
 @eqx.filter_jit

@@ -1,5 +1,7 @@
 """Numbers on one side of a bound: x = b ± exp(y)."""
 
+from functools import partial
+
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
@@ -24,14 +26,13 @@ class HalfLine(NumberConstraint):
         batch_shape: Shape of the array.
     """
 
-    bound: float = eqx.field(static=True)
-    sign: int = eqx.field(static=True)
-    batch_shape: tuple[int, ...] = eqx.field(static=True)
+    bound: float = eqx.field(static=True, converter=partial(check_bound, "bound"))
+    sign: int = eqx.field(static=True, default=1)
+    batch_shape: tuple[int, ...] = eqx.field(static=True, converter=check_shape, default=())
 
-    def __init__(self, bound: float | int, sign: int = 1, batch_shape: tuple[int, ...] | list[int] | int = ()):
-        self.bound, self.sign, self.batch_shape = check_bound("bound", bound), sign, check_shape(batch_shape)
-        if sign not in (1, -1):
-            raise ValueError(f"sign must be 1 or -1; got {sign}.")
+    def __check_init__(self) -> None:
+        if self.sign not in (1, -1):
+            raise ValueError(f"sign must be 1 or -1; got {self.sign}.")
 
     @property
     def rule(self) -> str:

@@ -1,5 +1,7 @@
 """Numbers between two bounds: x = a + (b − a) / (1 + exp(−y))."""
 
+from functools import partial
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -7,9 +9,9 @@ import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from .._arguments import default_float
+from ._half_line import HalfLine
 from ._numerics import clipped, limit, next_inside
 from .base import NumberConstraint, check_bound, check_shape
-from .half_line import HalfLine
 
 
 class Interval(NumberConstraint):
@@ -24,13 +26,11 @@ class Interval(NumberConstraint):
         batch_shape: Shape of the array.
     """
 
-    low: float = eqx.field(static=True)
-    high: float = eqx.field(static=True)
-    batch_shape: tuple[int, ...] = eqx.field(static=True)
+    low: float = eqx.field(static=True, converter=partial(check_bound, "low"))
+    high: float = eqx.field(static=True, converter=partial(check_bound, "high"))
+    batch_shape: tuple[int, ...] = eqx.field(static=True, converter=check_shape, default=())
 
-    def __init__(self, low: float | int, high: float | int, batch_shape: tuple[int, ...] | list[int] | int = ()):
-        self.low, self.high = check_bound("low", low), check_bound("high", high)
-        self.batch_shape = check_shape(batch_shape)
+    def __check_init__(self) -> None:
         if self.low >= self.high:
             raise ValueError(f"low must be below high; got {self.low} and {self.high}.")
         inner_low, inner_high = self._inner(default_float())

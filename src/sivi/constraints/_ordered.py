@@ -6,9 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
-from .._arguments import check_count
 from ._numerics import clipped, safe_exp
-from .base import Constraint, check_shape
+from .base import Constraint, check_length, check_shape
 
 _MOST_UNROLLED = 16  # steps of a loop that are compiled one after the other
 
@@ -23,11 +22,8 @@ class Ordered(Constraint):
         batch_shape: Leading axes: how many vectors.
     """
 
-    n: int = eqx.field(static=True)
-    batch_shape: tuple[int, ...] = eqx.field(static=True)
-
-    def __init__(self, n: int, batch_shape: tuple[int, ...] | list[int] | int = ()):
-        self.n, self.batch_shape = check_count("n", n, 2), check_shape(batch_shape)
+    n: int = eqx.field(static=True, converter=check_length)
+    batch_shape: tuple[int, ...] = eqx.field(static=True, converter=check_shape, default=())
 
     @property
     def event_shape(self) -> tuple[int, ...]:
@@ -50,8 +46,8 @@ class Ordered(Constraint):
             return x, x
 
         log_gaps = jnp.moveaxis(y[..., 1:], -1, 0)
-        _, rest = jax.lax.scan(climb, y[..., 0], log_gaps, unroll=min(self.n - 1, _MOST_UNROLLED))
-        return jnp.concatenate([y[..., :1], jnp.moveaxis(rest, 0, -1)], axis=-1)
+        _, others = jax.lax.scan(climb, y[..., 0], log_gaps, unroll=min(self.n - 1, _MOST_UNROLLED))
+        return jnp.concatenate([y[..., :1], jnp.moveaxis(others, 0, -1)], axis=-1)
 
     def _inverse(self, x: Float[Array, "*batch n"]) -> Float[Array, "*batch n"]:
         return jnp.concatenate([x[..., :1], jnp.log(jnp.diff(x, axis=-1))], axis=-1)

@@ -5,17 +5,16 @@ from collections.abc import Callable
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 from .._arguments import as_key, check_count, check_positive
 from .._progress import ProgressBar
 from .._types import ArrayLike, KeyLike, Scalar
 from ..targets import Target, as_target
-from ..targets.base import refuse_log_prob
+from ._kernel import Kept, Moved, SamplerKernel, run_kernel
 from .adaptation import MIN_WARMUP, AdaptationState, warmup_windows
 from .run import SamplerRun
-from .starts import OVERDISPERSION, starting_points
+from .starts import chain_starts
 from .transition import ChainState, check_acceptance, hmc_transition, start_chain
 
 
@@ -86,101 +85,74 @@ def hmc(
     num_leapfrog, chunk_size = check_count("num_leapfrog", num_leapfrog), check_count("chunk_size", chunk_size)
     num_warmup = check_count("num_warmup", num_warmup, 0 if step_size is not None else MIN_WARMUP)
     target_acceptance = check_acceptance(target_acceptance)
-    fixed = None if step_size is None else check_positive("step_size", step_size)
-    whole = as_target(target, dim, like)
-    if not whole.knows_log_prob:
-        raise refuse_log_prob(whole)
+    fixed_step = None if step_size is None else check_positive("step_size", step_size)
+    target = as_target(target, dim, like)
 
     start_key, run_key = jax.random.split(as_key(key))
-    starts = starting_points(start_key, whole, num_chains, init, scale=OVERDISPERSION, needs_log_prob=True)
-    plan = _Plan(
+    starts = chain_starts(start_key, target, num_chains, init)
+    kernel = HMCKernel(
+        target=target,
+        key=run_key,
         num_warmup=jnp.int32(num_warmup),
         num_leapfrog=jnp.int32(num_leapfrog),
         target_acceptance=jnp.asarray(target_acceptance, starts.dtype),
-        windows=tuple(jnp.asarray(array) for array in warmup_windows(num_warmup)) if fixed is None else None,
+        windows=tuple(jnp.asarray(array) for array in warmup_windows(num_warmup)) if fixed_step is None else None,
     )
-    carry = _Chains(
-        chains=_start_chains(starts, whole),
-        adaptation=AdaptationState.start(whole.dim, whole.dim**-0.25 if fixed is None else fixed),
-        kept=jnp.zeros((num_draws, *starts.shape), starts.dtype),
-        acceptance=jnp.zeros(num_chains, starts.dtype),
-        diverging=jnp.zeros((num_draws, num_chains), bool),
+    state = HMCState(
+        chains=_start_chains(starts, target),
+        adaptation=AdaptationState.start(target.dim, target.dim**-0.25 if fixed_step is None else fixed_step),
     )
-    total = num_warmup + num_draws
-    with ProgressBar(total, 0, progress, "sivi.samplers.hmc") as bar:
-        for first in range(0, total, chunk_size):
-            last = min(first + chunk_size, total)
-            carry = jax.block_until_ready(_run_chunk(carry, jnp.int32(first), jnp.int32(last), whole, plan, run_key))
-            bar.update(last - first, {})
-    return SamplerRun(
-        draws=np.asarray(jnp.swapaxes(carry.kept, 0, 1)),
-        layout=whole.layout,
-        step_size=float(jnp.exp(carry.adaptation.log_step_mean)),
-        acceptance=np.asarray(carry.acceptance / num_draws),
-        diverging=np.asarray(carry.diverging.T),
-    )
+    kept = Kept.empty(num_draws, starts, has_trajectories=True)
+    with ProgressBar(num_warmup + num_draws, 0, progress, "sivi.samplers.hmc") as bar:
+        state, kept = run_kernel(kernel, state, kept, bar, num_burn_in=num_warmup, chunk_size=chunk_size)
+    return kept.as_run("hmc", target.layout, float(jnp.exp(state.adaptation.log_step_mean)))
 
 
-class _Plan(eqx.Module):
-    """What a run is told: the windows are None where nothing is tuned."""
+class HMCState(eqx.Module):
+    """What one transition hands to the next."""
 
+    chains: ChainState
+    adaptation: AdaptationState
+
+
+class HMCKernel(SamplerKernel):
+    """One transition of every chain, and while warming up, what it teaches of step size and mass.
+
+    Attributes:
+        target: Whose log density is drawn from.
+        key: Of all transitions.
+        num_warmup: Transitions of the warm-up.
+        num_leapfrog: Most leapfrog steps of a transition.
+        target_acceptance: What the step size is tuned to.
+        windows: Which transitions teach the mass, and which end a window; None where nothing is tuned.
+    """
+
+    target: Target
+    key: PRNGKeyArray
     num_warmup: Int[Array, ""]
     num_leapfrog: Int[Array, ""]
     target_acceptance: Scalar
     windows: tuple[Bool[Array, " num_warmup"], Bool[Array, " num_warmup"]] | None
 
-
-class _Chains(eqx.Module):
-    """What one transition hands to the next; the acceptance is a sum over the transitions after the warm-up."""
-
-    chains: ChainState
-    adaptation: AdaptationState
-    kept: Float[Array, "draws chains dim"]
-    acceptance: Float[Array, " chains"]
-    diverging: Bool[Array, "draws chains"]
+    def step(self, index: Int[Array, ""], state: HMCState) -> tuple[HMCState, Moved]:
+        tuned, warming_up = state.adaptation, index < self.num_warmup
+        length_key, chain_key = jax.random.split(jax.random.fold_in(self.key, index))
+        step_size = jnp.exp(jnp.where(warming_up, tuned.log_step, tuned.log_step_mean))
+        num_leapfrog = jax.random.randint(length_key, (), 1, self.num_leapfrog + 1)
+        log_prob = self.target.log_prob
+        chains, info = jax.vmap(
+            lambda key, chain: hmc_transition(key, chain, log_prob, step_size, num_leapfrog, tuned.inverse_mass)
+        )(jax.random.split(chain_key, state.chains.position.shape[0]), state.chains)
+        if self.windows is not None:
+            collect, close = (window[index] for window in self.windows)  # after the warm-up the last entry, not used
+            tuned = jax.lax.cond(
+                warming_up,
+                lambda: tuned.update(chains.position, info.acceptance, self.target_acceptance, collect, close),
+                lambda: tuned,
+            )
+        return HMCState(chains, tuned), Moved(chains.position, info.acceptance, info.diverged)
 
 
 @eqx.filter_jit
 def _start_chains(starts: Float[Array, "chains dim"], target: Target) -> ChainState:
     return jax.vmap(lambda x: start_chain(target.log_prob, x))(starts)
-
-
-@eqx.filter_jit
-def _run_chunk(
-    carry: _Chains,
-    first: Int[Array, ""],
-    last: Int[Array, ""],
-    target: Target,
-    plan: _Plan,
-    run_key: PRNGKeyArray,
-) -> _Chains:
-    """The transitions from `first` to `last`: one program for every chunk, before and after the end of the warm-up."""
-
-    def body(loop: tuple[Array, _Chains]) -> tuple[Array, _Chains]:
-        step, carry = loop
-        tuned, warming_up = carry.adaptation, step < plan.num_warmup
-        length_key, chain_key = jax.random.split(jax.random.fold_in(run_key, step))
-        step_size = jnp.exp(jnp.where(warming_up, tuned.log_step, tuned.log_step_mean))
-        num_leapfrog = jax.random.randint(length_key, (), 1, plan.num_leapfrog + 1)
-        chains, info = jax.vmap(
-            lambda key, state: hmc_transition(key, state, target.log_prob, step_size, num_leapfrog, tuned.inverse_mass)
-        )(jax.random.split(chain_key, carry.acceptance.shape[0]), carry.chains)
-        if plan.windows is not None:
-            collect, close = (window[step] for window in plan.windows)  # the last entry, after the warm-up: not used
-            tuned = jax.lax.cond(
-                warming_up,
-                lambda: tuned.update(chains.position, info.acceptance, plan.target_acceptance, collect, close),
-                lambda: tuned,
-            )
-        # The states of the warm-up are written to the first place, which the first draw takes in the end.
-        place = jnp.maximum(0, step - plan.num_warmup)
-        new = _Chains(
-            chains=chains,
-            adaptation=tuned,
-            kept=carry.kept.at[place].set(chains.position),
-            acceptance=carry.acceptance + jnp.where(warming_up, 0.0, info.acceptance),
-            diverging=carry.diverging.at[place].set(info.diverged),
-        )
-        return step + 1, new
-
-    return jax.lax.while_loop(lambda loop: loop[0] < last, body, (first, carry))[1]

@@ -1,4 +1,4 @@
-"""Fisher divergence of a fitted family to its target, with a critic of its own."""
+"""Fisher divergence of a fitted family to its target, estimated with a critic trained for it."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -134,9 +134,9 @@ def _pulled_back(score_q: ScoreOfFamily | None, affine: AffineMap) -> ScoreOfFam
 
 
 def _check_score(score_q: ScoreOfFamily, dim: int) -> None:
-    found = jax.eval_shape(score_q, jax.ShapeDtypeStruct((dim,), default_float()))
-    if getattr(found, "shape", None) != (dim,):
-        raise ValueError(f"score_q must return a vector of shape ({dim},); got {describe(found)}.")
+    output = jax.eval_shape(score_q, jax.ShapeDtypeStruct((dim,), default_float()))
+    if getattr(output, "shape", None) != (dim,):
+        raise ValueError(f"score_q must return a vector of shape ({dim},); got {describe(output)}.")
 
 
 @eqx.filter_jit

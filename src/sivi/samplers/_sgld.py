@@ -15,6 +15,7 @@ from ..batching import ShuffledBatches
 from ..schedules import Schedule, as_schedule
 from ..targets import Target, as_target
 from ..targets.checks import check_batch_size
+from ._kernel import Kept, Moved, SamplerKernel, run_kernel
 from .run import SamplerRun
 from .starts import at_each, starting_points
 
@@ -85,38 +86,27 @@ def sgld(
     num_particles, num_steps = check_count("num_particles", num_particles), check_count("num_steps", num_steps)
     num_draws, thin = check_count("num_draws", num_draws), check_count("thin", thin)
     chunk_size = check_count("chunk_size", chunk_size)
-    burn_in = num_steps - (num_draws - 1) * thin
-    if burn_in < 1:
+    num_burn_in = num_steps - 1 - (num_draws - 1) * thin
+    if num_burn_in < 0:
         raise ValueError(
             f"num_steps must be at least 1 + (num_draws - 1) * thin = {1 + (num_draws - 1) * thin}; got {num_steps}."
         )
     schedule = _checked_schedule(step_size, num_steps)
-    whole = as_target(target, dim, like)
-    check_batch_size(whole, batch_size)
+    target = as_target(target, dim, like)
+    check_batch_size(target, batch_size)
 
     start_key, batches_key, run_key, places_key = jax.random.split(as_key(key), 4)
-    batches = first_rows = None
+    batches = order = first_rows = None
     if batch_size is not None:
-        batches = _OwnBatches(ShuffledBatches(batches_key, whole.num_data, batch_size), places_key, num_particles)
-        first_rows = batches.rows(jnp.int32(0), batches.shuffled.order(jnp.int32(0)))
-    particles = starting_points(start_key, whole, num_particles, init, scale=1.0, needs_log_prob=False, rows=first_rows)
-    carry = _Particles(particles, jnp.zeros((num_draws, *particles.shape), particles.dtype))
-    arguments = (whole, schedule, batches, run_key, jnp.int32(burn_in), jnp.int32(thin))
+        batches = _OwnBatches(ShuffledBatches(batches_key, target.num_data, batch_size), places_key, num_particles)
+        order = batches.shuffled.order(jnp.int32(0))
+        first_rows = batches.rows(jnp.int32(0), order)
+    starts = starting_points(start_key, target, num_particles, init, scale=1.0, needs_log_prob=False, rows=first_rows)
+    kernel, state = SGLDKernel(target, run_key, schedule, batches), SGLDState(starts, order)
+    kept = Kept.empty(num_draws, starts, has_trajectories=False)
     with ProgressBar(num_steps, 0, progress, "sivi.samplers.sgld") as bar:
-        for first in range(0, num_steps, chunk_size):
-            last = min(first + chunk_size, num_steps)
-            carry, num_lost = _run_chunk(carry, jnp.int32(first), jnp.int32(last), *arguments)
-            if int(num_lost):
-                raise FloatingPointError(
-                    f"step_size is too large: {int(num_lost)} of {num_particles} particles are not finite after "
-                    f"{last} steps."
-                )
-            bar.update(last - first, {})
-    return SamplerRun(
-        draws=np.asarray(jnp.swapaxes(carry.kept, 0, 1)),
-        layout=whole.layout,
-        step_size=float(schedule(num_steps - 1)),
-    )
+        _, kept = run_kernel(kernel, state, kept, bar, num_burn_in=num_burn_in, thin=thin, chunk_size=chunk_size)
+    return kept.as_run("sgld", target.layout, float(schedule(num_steps - 1)))
 
 
 class _OwnBatches(eqx.Module):
@@ -138,44 +128,38 @@ class _OwnBatches(eqx.Module):
         return order[(first + place * size + jnp.arange(size)) % num_data]
 
 
-class _Particles(eqx.Module):
-    """What one step hands to the next: where the particles are, and the states to come back."""
+class SGLDState(eqx.Module):
+    """Where the particles are, and the permutation of the data that their minibatches come from."""
 
-    now: Float[Array, "particles dim"]
-    kept: Float[Array, "draws particles dim"]
+    particles: Float[Array, "particles dim"]
+    order: Int[Array, " num_data"] | None
 
 
-@eqx.filter_jit
-def _run_chunk(
-    carry: _Particles,
-    first: Int[Array, ""],
-    last: Int[Array, ""],
-    target: Target,
-    schedule: Schedule,
-    batches: _OwnBatches | None,
-    run_key: PRNGKeyArray,
-    burn_in: Int[Array, ""],
-    thin: Int[Array, ""],
-) -> tuple[_Particles, Int[Array, ""]]:
-    """The steps from `first` to `last`: both are arguments, so that one program serves every chunk."""
+class SGLDKernel(SamplerKernel):
+    """One Langevin step of every particle.
 
-    def body(loop: tuple[Array, _Particles, Array | None]) -> tuple[Array, _Particles, Array | None]:
-        step, carry, order = loop
-        rows = None
-        if batches is not None:
-            order = batches.shuffled.next_order(step, order)
-            rows = batches.rows(step, order)
-        score = at_each(target.score, target, carry.now, rows)
-        h = jnp.asarray(schedule(step), carry.now.dtype)
-        noise = jax.random.normal(jax.random.fold_in(run_key, step), carry.now.shape, carry.now.dtype)
-        now = carry.now + 0.5 * h * score + jnp.sqrt(h) * noise
-        # Every state is written to the place of the next draw due; the one that is due stays, since no other follows.
-        place = jnp.maximum(0, (step + 1 - burn_in + thin - 1) // thin)
-        return step + 1, _Particles(now, carry.kept.at[place].set(now)), order
+    Attributes:
+        target: Whose score is followed.
+        key: Of the noise.
+        schedule: The step size.
+        batches: The rows of data that each particle sees; None for all.
+    """
 
-    order = None if batches is None else batches.shuffled.order(first)
-    _, carry, _ = jax.lax.while_loop(lambda loop: loop[0] < last, body, (first, carry, order))
-    return carry, jnp.sum(~jnp.all(jnp.isfinite(carry.now), axis=1))
+    target: Target
+    key: PRNGKeyArray
+    schedule: Schedule
+    batches: _OwnBatches | None
+
+    def step(self, index: Int[Array, ""], state: SGLDState) -> tuple[SGLDState, Moved]:
+        particles, order, rows = state.particles, state.order, None
+        if self.batches is not None and order is not None:
+            order = self.batches.shuffled.next_order(index, order)
+            rows = self.batches.rows(index, order)
+        score = at_each(self.target.score, self.target, particles, rows)
+        h = jnp.asarray(self.schedule(index), particles.dtype)
+        noise = jax.random.normal(jax.random.fold_in(self.key, index), particles.shape, particles.dtype)
+        particles = particles + 0.5 * h * score + jnp.sqrt(h) * noise
+        return SGLDState(particles, order), Moved(particles)
 
 
 def _checked_schedule(step_size: float | Schedule, num_steps: int) -> Schedule:
@@ -183,8 +167,8 @@ def _checked_schedule(step_size: float | Schedule, num_steps: int) -> Schedule:
         return as_schedule(check_positive("step_size", step_size), "step_size")
     schedule = step_size.bind(num_steps)
     values = np.asarray(jax.vmap(schedule)(jnp.arange(num_steps)), default_float())
-    good = np.isfinite(values) & (values > 0)
-    if not good.all():
-        worst = int(np.argmin(good))
-        raise ValueError(f"step_size must be positive and finite at every step; got {values[worst]} at step {worst}.")
+    is_allowed = np.isfinite(values) & (values > 0)
+    if not is_allowed.all():
+        first = int(np.argmin(is_allowed))
+        raise ValueError(f"step_size must be positive and finite at every step; got {values[first]} at step {first}.")
     return schedule

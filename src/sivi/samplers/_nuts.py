@@ -8,16 +8,16 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
+from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from .._arguments import as_key, check_count
 from .._progress import ProgressBar
 from .._types import ArrayLike, KeyLike, Scalar
 from ..targets import Target, as_target
-from ..targets.base import refuse_log_prob
+from ._kernel import Kept, Moved, SamplerKernel, run_kernel
 from .adaptation import MIN_WARMUP
 from .run import SamplerRun
-from .starts import OVERDISPERSION, starting_points
+from .starts import chain_starts
 from .transition import check_acceptance
 
 
@@ -81,48 +81,54 @@ def nuts(
     num_warmup = check_count("num_warmup", num_warmup, MIN_WARMUP)
     max_doublings, chunk_size = check_count("max_doublings", max_doublings), check_count("chunk_size", chunk_size)
     target_acceptance = check_acceptance(target_acceptance)
-    whole = as_target(target, dim, like)
-    if not whole.knows_log_prob:
-        raise refuse_log_prob(whole)
+    target = as_target(target, dim, like)
 
     start_key, warmup_key, run_key = jax.random.split(as_key(key), 3)
-    starts = starting_points(start_key, whole, num_chains, init, scale=OVERDISPERSION, needs_log_prob=True)
+    starts = chain_starts(start_key, target, num_chains, init)
     with ProgressBar(num_warmup + num_draws, 0, progress, "sivi.samplers.nuts") as bar:
-        states, tuned = jax.block_until_ready(
-            _warm_up(starts, whole, warmup_key, num_warmup, jnp.asarray(target_acceptance, starts.dtype), max_doublings)
-        )
+        wanted = jnp.asarray(target_acceptance, starts.dtype)
+        chains, tuned = jax.block_until_ready(_warm_up(starts, target, warmup_key, num_warmup, wanted, max_doublings))
         bar.update(num_warmup, {})
-        carry = _Trajectories(
-            states=states,
-            kept=jnp.zeros((num_draws, *starts.shape), starts.dtype),
-            acceptance=jnp.zeros(num_chains, starts.dtype),
-            diverging=jnp.zeros((num_draws, num_chains), bool),
-            cut_short=jnp.int32(0),
-        )
-        for first in range(0, num_draws, chunk_size):
-            last = min(first + chunk_size, num_draws)
-            carry = jax.block_until_ready(
-                _run_chunk(carry, jnp.int32(first), jnp.int32(last), whole, tuned, run_key, max_doublings)
-            )
-            bar.update(last - first, {})
-    return SamplerRun(
-        draws=np.asarray(jnp.swapaxes(carry.kept, 0, 1)),
-        layout=whole.layout,
-        step_size=np.asarray(tuned["step_size"]),
-        acceptance=np.asarray(carry.acceptance / num_draws),
-        diverging=np.asarray(carry.diverging.T),
-        max_depth_hits=int(carry.cut_short),
-    )
+        kernel, state = NUTSKernel(target, run_key, tuned, max_doublings), NUTSState(chains, jnp.int32(0))
+        kept = Kept.empty(num_draws, starts, has_trajectories=True)
+        state, kept = run_kernel(kernel, state, kept, bar, chunk_size=chunk_size)
+    return kept.as_run("nuts", target.layout, np.asarray(tuned["step_size"]), int(state.num_cut_short))
 
 
-class _Trajectories(eqx.Module):
-    """What one transition hands to the next: BlackJAX's states, the draws, and sums over the transitions."""
+class NUTSState(eqx.Module):
+    """BlackJAX's states of the chains, and how many trajectories `max_doublings` has cut short."""
 
-    states: PyTree
-    kept: Float[Array, "draws chains dim"]
-    acceptance: Float[Array, " chains"]
-    diverging: Bool[Array, "draws chains"]
-    cut_short: Int[Array, ""]
+    chains: PyTree
+    num_cut_short: Int[Array, ""]
+
+
+class NUTSKernel(SamplerKernel):
+    """One transition of every chain, at the step size and mass that each has been tuned to.
+
+    Attributes:
+        target: Whose log density is drawn from.
+        key: Of all transitions.
+        tuned: Step size and inverse mass of every chain.
+        max_doublings: A trajectory has at most 2^max_doublings leapfrog steps.
+    """
+
+    target: Target
+    key: PRNGKeyArray
+    tuned: dict[str, Array]
+    max_doublings: int = eqx.field(static=True)
+
+    def step(self, index: Int[Array, ""], state: NUTSState) -> tuple[NUTSState, Moved]:
+        kernel = _blackjax().nuts.build_kernel()
+
+        def transition(key: PRNGKeyArray, chain: PyTree, tuned: dict[str, Array]) -> tuple[PyTree, Any]:
+            return kernel(key, chain, self.target.log_prob, **tuned, max_num_doublings=self.max_doublings)
+
+        keys = jax.random.split(jax.random.fold_in(self.key, index), self.tuned["step_size"].shape[0])
+        chains, info = jax.vmap(transition)(keys, state.chains, self.tuned)
+        # It stops doubling when the trajectory turns back, when it diverges, or else because it may not go on.
+        is_cut_short = ~(info.is_turning | info.is_divergent)
+        num_cut_short = state.num_cut_short + jnp.sum(is_cut_short, dtype=jnp.int32)
+        return NUTSState(chains, num_cut_short), Moved(chains.position, info.acceptance_rate, info.is_divergent)
 
 
 @eqx.filter_jit
@@ -149,39 +155,6 @@ def _warm_up(
         return state, {name: tuned[name] for name in ("step_size", "inverse_mass_matrix")}
 
     return jax.vmap(one_chain)(jax.random.split(key, starts.shape[0]), starts)
-
-
-@eqx.filter_jit
-def _run_chunk(
-    carry: _Trajectories,
-    first: Int[Array, ""],
-    last: Int[Array, ""],
-    target: Target,
-    tuned: dict[str, Array],
-    run_key: PRNGKeyArray,
-    max_doublings: int,
-) -> _Trajectories:
-    kernel = _blackjax().nuts.build_kernel()
-
-    def transition(key: PRNGKeyArray, state: PyTree, tuned: dict[str, Array]) -> tuple[PyTree, Any]:
-        return kernel(key, state, target.log_prob, **tuned, max_num_doublings=max_doublings)
-
-    def body(loop: tuple[Array, _Trajectories]) -> tuple[Array, _Trajectories]:
-        step, carry = loop
-        keys = jax.random.split(jax.random.fold_in(run_key, step), carry.acceptance.shape[0])
-        states, info = jax.vmap(transition)(keys, carry.states, tuned)
-        # It stops doubling when the trajectory turns back, when it diverges, or else because it may not go on.
-        cut_short = ~(info.is_turning | info.is_divergent)
-        new = _Trajectories(
-            states=states,
-            kept=carry.kept.at[step].set(states.position),
-            acceptance=carry.acceptance + info.acceptance_rate,
-            diverging=carry.diverging.at[step].set(info.is_divergent),
-            cut_short=carry.cut_short + jnp.sum(cut_short, dtype=jnp.int32),
-        )
-        return step + 1, new
-
-    return jax.lax.while_loop(lambda loop: loop[0] < last, body, (first, carry))[1]
 
 
 def _blackjax() -> ModuleType:

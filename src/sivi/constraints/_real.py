@@ -15,10 +15,7 @@ class Real(NumberConstraint):
         batch_shape: Shape of the array.
     """
 
-    batch_shape: tuple[int, ...] = eqx.field(static=True)
-
-    def __init__(self, batch_shape: tuple[int, ...] | list[int] | int = ()):
-        self.batch_shape = check_shape(batch_shape)
+    batch_shape: tuple[int, ...] = eqx.field(static=True, converter=check_shape, default=())
 
     @property
     def rule(self) -> str:
