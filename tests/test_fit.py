@@ -77,9 +77,9 @@ class TestRun:
     def test_the_compiled_chunk_holds_no_data(self):
         """A million closed-over numbers are arguments of the program, not constants in it."""
         from sivi._chunk import Carry, Problem, run_chunk
+        from sivi.coordinates import IdentityMap
         from sivi.posterior import stack_repeats
         from sivi.stopping import start_watch
-        from sivi.warmup import IdentityMap
 
         data = jnp.ones((1000, 1000))
         target = sivi.targets.as_target(lambda x: -jnp.sum(x**2) * jnp.mean(data), 2)

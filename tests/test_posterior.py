@@ -12,10 +12,10 @@ from scipy import stats
 import sivi
 from contracts.plugins import small_family
 from oracles import LinearGaussian, linear_gaussian_family
+from sivi.coordinates import IdentityMap
 from sivi.objectives import MLPCritic, ScoreMatching
 from sivi.posterior import Posterior, stack_repeats
 from sivi.targets import Banana
-from sivi.warmup import IdentityMap
 
 OBJECTIVE = ScoreMatching(num_particles=16, critic=MLPCritic((8,)))
 

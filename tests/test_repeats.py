@@ -11,11 +11,11 @@ import sivi
 from contracts.plugins import small_family
 from oracles import linear_gaussian_family, linear_gaussian_model
 from sivi._start import _split_keys
+from sivi.coordinates import DenseMap, DiagonalMap, IdentityMap
 from sivi.objectives import LossObjective, MLPCritic, ScoreMatching
 from sivi.optimizers import Adam, OptimizerLike
 from sivi.posterior import Posterior, repeat_keys, stack_repeats
 from sivi.targets import Banana, LogDensity, ScoreFunction
-from sivi.warmup import DenseMap, DiagonalMap, IdentityMap
 
 MEAN = jnp.array([30.0, -2.0])
 SD = jnp.array([5.0, 0.01])

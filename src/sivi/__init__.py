@@ -4,6 +4,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from . import (
     constraints,
+    coordinates,
     datasets,
     defaults,
     families,
@@ -44,6 +45,7 @@ __all__ = [
     "SiviError",
     "StudentT",
     "constraints",
+    "coordinates",
     "correlation_cholesky",
     "datasets",
     "defaults",

@@ -9,13 +9,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
-from ._affine import AffineMap, IdentityMap
+from ._batches import Batches
 from ._types import RepeatKeys
-from .batching import Batches
+from .coordinates import AffineMap
 from .families import Family
 from .objectives import Objective
 from .stopping import Plateau, StopState, watch
-from .targets import Anchored, Target, Whitened
+from .targets import Target
+from .targets.whitened import in_fit_coordinates
 
 #: A fit stops as diverged when more than this share of its updates was not finite, or this many in a row.
 MAX_SKIPPED_SHARE = 0.1
@@ -69,13 +70,6 @@ def across_repeats(function: Callable[..., Any], repeats: int, *arguments: PyTre
     return eqx.combine(out, rest[0])
 
 
-def pulled_back(target: Target, affine: AffineMap, anchor: Float[Array, " dim"] | None = None) -> Target:
-    """The target in the coordinates in which it is fitted."""
-    if anchor is not None:
-        target = Anchored(target, affine.mean, anchor)
-    return target if isinstance(affine, IdentityMap) else Whitened(target, affine)
-
-
 @eqx.filter_jit
 def anchors(target: Target, affine: AffineMap, repeats: int) -> Float[Array, "repeats dim"]:
     """The score on all data at the centre of every repeat's map."""
@@ -118,7 +112,7 @@ def run_chunk(
             batch: Any,
             anchor: Array | None,
         ) -> tuple[Any, Any, Array, Array, dict[str, Array]]:
-            target = pulled_back(problem.target, affine, anchor)
+            target = in_fit_coordinates(problem.target, affine, anchor)
             rows = None if batch is None else batch[0].batch(step, batch[1])
             old = (family, state)
             new = objective.step(jax.random.fold_in(key, step), family, state, target, rows)

@@ -10,20 +10,22 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key, PRNGKeyArray
 
-from ._affine import AffineMap, IdentityMap, as_affine_map
 from ._ahead import beside, like
 from ._arguments import default_float, describe
 from ._backend import matmul_precision
-from ._chunk import across_repeats, member_of, pulled_back
+from ._chunk import across_repeats, member_of
 from ._types import RepeatKeys
+from .coordinates import AffineMap, IdentityMap
+from .coordinates.given import as_affine_map
 from .defaults import Recipe
 from .families import Family
-from .fit_file import fingerprint_of
 from .objectives import Objective
 from .posterior import Posterior, initial_states, repeat_keys, stack_repeats
 from .stopping import Plateau, start_watch
 from .targets import Target
-from .targets.checks import check_batch_size, check_shapes
+from .targets.evaluate import check_batch_size, check_shapes
+from .targets.fingerprint import fingerprint_of
+from .targets.whitened import in_fit_coordinates
 
 _NUM_STARTS = 16  # points, where the initial family has its mass, at which the target is tried
 
@@ -73,7 +75,7 @@ def start(
             families = _families(recipe, family_keys)
             # Shapes are enough: to take the first repeat out would compile a program for every array.
             one = eqx.filter_eval_shape(lambda: (member_of(families, 0), member_of(affines, 0)))
-            bound.check(one[0], pulled_back(target, one[1]))
+            bound.check(one[0], in_fit_coordinates(target, one[1]))
             points = _normal_points(affines, repeats)
         else:
             families = stack_repeats(family, repeats)
@@ -215,7 +217,7 @@ def _family_points(families: Family, affines: AffineMap, keys: RepeatKeys) -> Fl
 
 def _normal_points(affines: AffineMap, repeats: int) -> Float[Array, "points dim"]:
     """Draws of N(0, I) in u, where the recipe's families start; by NumPy, which has no program to compile."""
-    u = np.random.default_rng(0).normal(size=(repeats, _NUM_STARTS, affines.dim))
+    u = np.random.default_rng(0).normal(size=(repeats, _NUM_STARTS, affines.mean.shape[-1]))
     return _forward(affines, jnp.asarray(u, default_float()))
 
 

@@ -13,20 +13,21 @@ import numpy as np
 from jaxtyping import Array, Key, PyTree
 
 from . import _start, defaults
-from ._affine import AffineMap
 from ._arguments import as_key, check_count, describe
 from ._backend import matmul_precision
-from ._chunk import Carry, Problem, anchors, diverged, member_of, pulled_back, run_chunk
+from ._batches import BATCHING
+from ._chunk import Carry, Problem, anchors, diverged, member_of, run_chunk
 from ._errors import CheckpointError, FitDiverged
 from ._progress import ProgressBar
 from ._types import ArrayLike, KeyLike, RepeatKeys
-from .batching import BATCHING
+from .coordinates import AffineMap
 from .families import Family
 from .fit_file import attach, check_same_objective, load
 from .objectives import Objective
 from .posterior import Posterior, repeat_keys
 from .stopping import Plateau, start_watch
 from .targets import Target, as_target
+from .targets.whitened import in_fit_coordinates
 
 
 @dataclass(frozen=True)
@@ -244,7 +245,7 @@ def _run(
     def report(metrics: dict[str, np.ndarray]) -> FitReport:
         seen, seen_target = (carry.family, carry.state), None
         if repeats == 1:
-            seen, seen_target = member_of(seen, 0), pulled_back(target, start.affine)
+            seen, seen_target = member_of(seen, 0), in_fit_coordinates(target, start.affine)
         return FitReport(step, start.num_steps, *seen, objective, seen_target, metrics, posterior)
 
     try:

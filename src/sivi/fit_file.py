@@ -12,19 +12,18 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array
 
 from . import _store
-from ._affine import AffineMap
-from ._arguments import default_float, describe
+from ._arguments import describe
 from ._errors import FitFileError
 from ._layout import Layout
+from .coordinates import AffineMap
 from .families import Family
 from .objectives import Objective
 from .posterior import Posterior, initial_states, repeat_keys, stack_repeats
 from .targets import Target, as_target
-
-_PROBES = 4  # points at which a target's score identifies it
+from .targets.fingerprint import fingerprint_of, same_fingerprint
 
 
 def _version(package: str) -> str:
@@ -73,18 +72,6 @@ def _leaves_of_state(posterior: Posterior) -> list[np.ndarray]:
     if posterior._state_leaves is not None:
         return list(posterior._state_leaves)
     return [_store.to_numpy(leaf) for leaf in jax.tree.leaves(eqx.filter(posterior.states, eqx.is_array))]
-
-
-def fingerprint_of(target: Target) -> np.ndarray:
-    """The target's score at a few fixed points: enough to tell one model from another."""
-    points = np.random.default_rng(0).normal(size=(_PROBES, target.dim))
-    return np.asarray(_scores(target, jnp.asarray(points, default_float())), np.float64)
-
-
-@eqx.filter_jit
-def _scores(target: Target, points: Float[Array, "points dim"]) -> Float[Array, "points dim"]:
-    # One point after the other: with all the data at once, side by side would take their number times the memory.
-    return jax.lax.map(target.score, points)
 
 
 def load(
@@ -138,7 +125,7 @@ def attach(posterior: Posterior, target: Target | Callable[..., Array]) -> Poste
             f"the fit is of another model: its unknowns are {_variables(posterior.layout)}, "
             f"the target's {_variables(target.layout)}."
         )
-    if not _same_scores(fingerprint_of(target), posterior.fingerprint):
+    if not same_fingerprint(fingerprint_of(target), posterior.fingerprint):
         raise FitFileError("the fit is of another model: the target's score differs from the one it was fitted to.")
     states = posterior.states
     if states is None and posterior.objective is not None:
@@ -152,16 +139,6 @@ def attach(posterior: Posterior, target: Target | Callable[..., Array]) -> Poste
         )
         states = _store.fill(skeleton, list(posterior._state_leaves or ()), "the objective's state")
     return replace(posterior, target=target, layout=target.layout, states=states)
-
-
-def _same_scores(here: np.ndarray, there: np.ndarray) -> bool:
-    """Whether two fingerprints agree, coordinate by coordinate, up to what devices and versions may differ by."""
-    finite = np.isfinite(there)
-    if here.shape != there.shape or (np.isfinite(here) != finite).any():
-        return False
-    scale = np.where(finite, np.abs(there), 0.0).max(axis=0, keepdims=True, initial=0.0)
-    allowed = 1e-3 * np.abs(there) + 1e-4 * scale
-    return bool((np.abs(here - there) <= allowed)[finite].all())
 
 
 def _variables(layout: Layout) -> str:

@@ -11,15 +11,16 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
-from ._affine import AffineMap
 from ._arguments import as_key, check_count, default_float
-from ._chunk import across_repeats, member_of, pulled_back
+from ._chunk import across_repeats, member_of
 from ._layout import Layout
 from ._types import KeyLike, RepeatKeys
+from .coordinates import AffineMap
 from .families import Family
 from .objectives import Objective
 from .stopping import Plateau, StopState
 from .targets import Target
+from .targets.whitened import in_fit_coordinates
 
 if TYPE_CHECKING:
     from xarray import DataTree
@@ -283,6 +284,6 @@ def initial_states(
     """The objective's state at update zero, for every repeat."""
 
     def member(key: PRNGKeyArray, family: Family, affine: AffineMap) -> PyTree:
-        return objective.init(key, family, pulled_back(target, affine))
+        return objective.init(key, family, in_fit_coordinates(target, affine))
 
     return across_repeats(member, len(keys), keys, families, affines)
