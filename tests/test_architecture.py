@@ -17,9 +17,8 @@ SOURCE = Path(sivi.__file__).parent
 LAYERS = [
     ["_types", "_renamed", "_version"],
     ["_errors", "_arguments"],
-    ["constraints", "_backend", "_progress"],
-    ["_rotation", "_repeats"],
-    ["_affine", "_layout", "_networks", "schedules", "batching"],
+    ["constraints", "_backend", "_progress", "_random"],
+    ["_repeats", "_batches", "_layout", "_networks", "coordinates", "schedules"],
     ["optimizers", "stopping"],
     ["targets"],
     ["families"],
@@ -44,17 +43,18 @@ LATER_LAYERS_OF_POSTERIOR = {"_storage", "interop"}
 
 PUBLIC = {
     "sivi": """CheckpointError Constraint DiagonalGaussian FitDiverged FitFileError FitReport ImplicitMixing
-        MissingLogProb NormalMixing Plateau Posterior SemiImplicit SiviError StudentT constraints correlation_cholesky
+        MissingLogProb NormalMixing Plateau Posterior SemiImplicit SiviError StudentT constraints coordinates correlation_cholesky
         datasets defaults families fit interval load metrics objectives optimizers ordered plots positive real samplers
         schedules simplex targets warmup""",
     "sivi.constraints": "Constraint correlation_cholesky interval ordered positive real simplex",
     "sivi.interop": """to_arviz""",
     "sivi.datasets": """Dataset DatasetError Description Location PosteriorReference Scale Split describe fetch find
         load load_reference names waveform_generator with_intercept""",
-    "sivi.warmup": "AffineMap DenseMap DiagonalMap IdentityMap LowRankMap RotatedMap gaussian_warmup",
-    "sivi.targets": """Anchored Banana BayesianModel Bridge ExactTarget GaussianMixture IsotropicGaussian Layout
-        LinearRegression LogDensity LogisticRegression Multimodal MultinomialRegression ScoreFunction Target Tempered
-        Whitened XShaped as_target""",
+    "sivi.coordinates": "AffineMap DenseMap DiagonalMap IdentityMap LowRankMap RotatedMap",
+    "sivi.warmup": "gaussian_warmup",
+    "sivi.targets": """Banana BayesianModel BridgedTarget ControlVariate ExactTarget GaussianMixture IsotropicGaussian
+        KnowsCurvature Layout LinearRegression LogDensity LogisticRegression Multimodal MultinomialRegression
+        ScoreFunction Target Tempered Whitened XShaped as_target""",
     "sivi.families": """Conditional ConditionalDistribution DiagonalGaussian Family ImplicitMixing Joint Mixing
         NormalMixing SemiImplicit StudentT""",
     "sivi.objectives": """Annealed Bridged CriticObjective CriticSpec CriticState DenoisingCritic FamilyCritic

@@ -8,9 +8,9 @@ import sivi
 import unfitted
 from contracts.plugins import small_family
 from oracles import linear_gaussian_family
+from sivi.coordinates import IdentityMap
 from sivi.objectives import MLPCritic, ScoreMatching
 from sivi.targets import Banana
-from sivi.warmup import IdentityMap
 
 OBJECTIVE = ScoreMatching(num_particles=16, critic=MLPCritic((8,)))
 

@@ -2,6 +2,7 @@
 
 from . import (
     constraints,
+    coordinates,
     datasets,
     defaults,
     families,
@@ -39,6 +40,7 @@ __all__ = [
     "SiviError",
     "StudentT",
     "constraints",
+    "coordinates",
     "datasets",
     "defaults",
     "families",

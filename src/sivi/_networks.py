@@ -1,18 +1,15 @@
 """The multilayer perceptron that families and critics are made of."""
 
-import math
 from collections.abc import Sequence
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float, Key, PRNGKeyArray
 
 from ._arguments import as_key, check_count, default_float, describe
+from ._random import side_by_side
 from ._types import Activation
-
-_TOGETHER = 2**16  # arrays of weights of up to so many numbers are drawn together
 
 #: Activations that are known by name, and so can be stored in a fit file.
 ACTIVATIONS: dict[str, Activation] = {
@@ -62,29 +59,9 @@ class Linear(eqx.Module):
 def _uniforms(
     keys: Key[Array, " num"], shapes: Sequence[tuple[int, ...]], bounds: Sequence[float]
 ) -> list[Float[Array, "..."]]:
-    """Uniform(±bound) of several shapes, one key each.
-
-    The small ones are drawn side by side, as many numbers of each as the largest has: XLA takes long to compile every
-    place in a program where random numbers are made. With JAX's default generator, what is kept is what each key
-    gives by itself.
-    """
-    sizes, dtype = [math.prod(shape) for shape in shapes], default_float()
-    together = [i for i, size in enumerate(sizes) if size <= _TOGETHER]
-    limits = jnp.asarray(bounds, dtype)
-    found: dict[int, Array] = {
-        i: jax.random.uniform(keys[i], shapes[i], dtype, -limits[i], limits[i])
-        for i in range(len(sizes))
-        if sizes[i] > _TOGETHER
-    }
-    if together:
-        longest, index = max(sizes[i] for i in together), np.array(together)
-
-        def draw(key: PRNGKeyArray, limit: Array) -> Float[Array, " longest"]:
-            return jax.random.uniform(key, (longest,), dtype, -limit, limit)
-
-        rows = jax.vmap(draw)(keys[index], limits[index])
-        found |= {i: rows[row, : sizes[i]].reshape(shapes[i]) for row, i in enumerate(together)}
-    return [found[i] for i in range(len(sizes))]
+    """Uniform(±bound) of several shapes, one key each."""
+    limits = jnp.asarray(bounds, default_float())
+    return side_by_side(list(keys), shapes, jax.random.uniform, -limits, limits)
 
 
 class MLP(eqx.Module):

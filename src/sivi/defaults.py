@@ -11,8 +11,8 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import PRNGKeyArray
 
-from ._affine import AffineMap
 from ._arguments import check_count
+from .coordinates import AffineMap
 from .families import DiagonalGaussian, Family, NormalMixing, SemiImplicit
 from .objectives import Annealed, Bridged, CriticSpec, MLPCritic, Objective, PathKL, StructuredCritic
 from .optimizers import Adam

@@ -11,13 +11,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
-from ._affine import AffineMap
 from ._arguments import as_key, check_count, default_float
 from ._layout import Layout
 from ._renamed import POSTERIOR, renamed
 from ._repeats import across_repeats, member_of, only, repeat_keys
 from ._run import FitSettings, Run
 from ._types import KeyLike
+from .coordinates import AffineMap
 from .families import Family
 from .targets import Target
 

@@ -11,7 +11,7 @@ import optax
 import sivi
 from oracles import linear_gaussian_model
 from sivi import constraints, families, objectives, optimizers, samplers, schedules, targets
-from sivi.warmup import DenseMap
+from sivi.coordinates import DenseMap
 
 TARGETS = {
     "Banana": targets.Banana,
@@ -39,8 +39,8 @@ TARGETS = {
         targets.Banana(), DenseMap(jnp.array([0.5, -1.0]), jnp.array([[1.0, 0.0], [0.7, 2.0]]))
     ),
     "Tempered": lambda: targets.Tempered(targets.Banana(), jnp.asarray(0.4, float), targets.Multimodal()),
-    "Anchored": lambda: targets.Anchored.at(linear_gaussian_model(), jnp.full(3, 0.3, float)),
-    "Bridge": lambda: targets.Bridge(targets.Banana(), targets.Multimodal(), jnp.asarray(-0.7, float)),
+    "ControlVariate": lambda: targets.ControlVariate.at(linear_gaussian_model(), jnp.full(3, 0.3, float)),
+    "BridgedTarget": lambda: targets.BridgedTarget(targets.Banana(), targets.Multimodal(), jnp.asarray(-0.7, float)),
 }
 
 MIXINGS = {

@@ -337,21 +337,3 @@ class TestCheckpoint:
         run = subprocess.run([sys.executable, "-c", script, path], capture_output=True, text=True, timeout=300)
         assert "refused: File too large" in run.stdout, run.stderr
         assert os.listdir(tmp_path) == []
-
-
-@pytest.mark.parametrize("shapes", [((3,),), ((2,), (1,)), (2,), [(2,)]])
-def test_shapes_that_do_not_fit_the_unknowns(shapes):
-    class Shaped(sivi.targets.Target):
-        dim: int = 2
-
-        @property
-        def shapes(self):
-            return shapes
-
-        def log_prob(self, x, batch=None):
-            return log_density(x)
-
-    with pytest.raises(
-        ValueError, match=r"shapes must be a tuple of shapes whose sizes add up to dim, 2, such as \(\(2,"
-    ):
-        fit(Shaped(), None)

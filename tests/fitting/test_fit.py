@@ -80,8 +80,8 @@ class TestRun:
         from sivi._fitting.loop import LoopInputs, run_chunk
         from sivi._repeats import stack_repeats
         from sivi._run import RunState
+        from sivi.coordinates import IdentityMap
         from sivi.stopping import init_stop
-        from sivi.warmup import IdentityMap
 
         data = jnp.ones((1000, 1000))
         target = sivi.targets.as_target(lambda x: -jnp.sum(x**2) * jnp.mean(data), 2)

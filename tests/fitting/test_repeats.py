@@ -12,10 +12,10 @@ from contracts.plugins import small_family
 from oracles import linear_gaussian_family, linear_gaussian_model
 from sivi._fitting.start import _split_keys
 from sivi._repeats import repeat_keys
+from sivi.coordinates import DenseMap, DiagonalMap, IdentityMap
 from sivi.objectives import LossObjective, MLPCritic, ScoreMatching
 from sivi.optimizers import Adam, OptimizerLike
 from sivi.targets import Banana, LogDensity, ScoreFunction
-from sivi.warmup import DenseMap, DiagonalMap, IdentityMap
 from unfitted import posterior_of
 
 MEAN = jnp.array([30.0, -2.0])

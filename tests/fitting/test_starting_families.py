@@ -6,14 +6,14 @@ import numpy as np
 import pytest
 
 import sivi
-from sivi import _networks
+from sivi import _random
 from sivi._networks import MLP
 from sivi.families import DiagonalGaussian, NormalMixing, SemiImplicit
 
 
-@pytest.mark.parametrize("together", [_networks._TOGETHER, 40])
+@pytest.mark.parametrize("together", [_random.MAX_SIZE, 40])
 def test_weights_are_what_each_key_gives(monkeypatch, precision, together):
-    monkeypatch.setattr(_networks, "_TOGETHER", together)
+    monkeypatch.setattr(_random, "MAX_SIZE", together)
     net = MLP(3, 2, hidden=(7, 9), activation="relu", final_scale=0.5, key=jax.random.key(4))
     keys = jax.random.split(jax.random.key(4), 3)
     for i, (layer, (a, b)) in enumerate(zip(net.layers, [(3, 7), (7, 9), (9, 2)], strict=True)):

@@ -12,11 +12,11 @@ import xarray
 
 import sivi
 from oracles import ar1, linear_gaussian_family
+from sivi.coordinates import DiagonalMap
 from sivi.interop import to_arviz
 from sivi.objectives import MLPCritic, ScoreMatching
 from sivi.posterior import Posterior
 from sivi.targets import Layout
-from sivi.warmup import DiagonalMap
 from unfitted import posterior_of
 
 matplotlib.use("Agg")
@@ -88,7 +88,7 @@ class TestTree:
         rng = np.random.default_rng(0)
         model = sivi.targets.LogisticRegression(rng.normal(size=(30, 3)), rng.integers(0, 2, 30))
         posterior = replace(made([0.0, 1.0]), target=model)
-        monkeypatch.setattr("sivi.interop.arviz._TERMS", 100)
+        monkeypatch.setattr("sivi.targets.evaluate.MAX_POINTS_TIMES_ROWS", 100)
         expected = jax.vmap(jax.vmap(model.log_prob))(posterior.unconstrained(7, by_repeat=True))
         np.testing.assert_allclose(posterior.to_arviz(7)["sample_stats/lp"], expected, rtol=1e-5)
 

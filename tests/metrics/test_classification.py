@@ -1,3 +1,5 @@
+from collections.abc import Callable
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -114,11 +116,28 @@ class Named(BayesianModel):
         return jnp.zeros(())
 
 
-class Odd(MultinomialRegression):
-    """Predicts twice the probabilities."""
+class Predicting(BayesianModel):
+    """The multinomial model with other predictions."""
+
+    model: MultinomialRegression
+    change: Callable[[Array], Array]
+
+    @property
+    def dim(self):
+        return self.model.dim
+
+    @property
+    def data(self):
+        return self.model.data
+
+    def log_prior(self, x):
+        return self.model.log_prior(x)
+
+    def log_likelihood(self, x, datum):
+        return self.model.log_likelihood(x, datum)
 
     def predict(self, x, inputs):
-        return 2.0 * super().predict(x, inputs)
+        return self.change(self.model.predict(x, inputs))
 
 
 def test_wrong_input(as_a_user):
@@ -138,19 +157,14 @@ def test_wrong_input(as_a_user):
     linear = LinearRegression(INPUTS, LABELS.astype(float))
     with pytest.raises(ValueError, match=r"^model.predict must return probabilities, .* go from -?\d"):
         classification_scores(linear, 5 * DRAWS[:, : FEATURES + 1], (INPUTS, LABELS % 2))
-    odd = Odd(INPUTS, LABELS)
+    odd = Predicting(MODEL, lambda probabilities: 2.0 * probabilities)
     with pytest.raises(ValueError, match=r"and their sums from 2 to 2\.$"):
         classification_scores(odd, 0 * DRAWS, (INPUTS, LABELS))
     with pytest.raises(ValueError, match=r"^model.predict must return probabilities of shape \(n, classes\), or"):
-        classification_scores(Table(INPUTS, LABELS), DRAWS, (INPUTS, LABELS))
+        classification_scores(
+            Predicting(MODEL, lambda probabilities: probabilities[..., None]), DRAWS, (INPUTS, LABELS)
+        )
 
 
 class Pair(Named):
     data: tuple[Array, Array]
-
-
-class Table(MultinomialRegression):
-    """Predicts a matrix per datum."""
-
-    def predict(self, x, inputs):
-        return super().predict(x, inputs)[..., None]

@@ -9,6 +9,7 @@ import pytest
 import oracles
 import sivi
 from oracles import bonferroni, gaussian_target, linear_gaussian_family, linear_gaussian_model
+from sivi.coordinates import DiagonalMap
 from sivi.families import Conditional, Family
 from sivi.families.diagonal_gaussian import GaussianAt
 from sivi.metrics import fisher_divergence
@@ -16,7 +17,6 @@ from sivi.metrics._family_score import _moments, train_family_score
 from sivi.objectives import MLPCritic, StructuredCritic
 from sivi.optimizers import Adam
 from sivi.targets import GaussianMixture, IsotropicGaussian
-from sivi.warmup import DiagonalMap
 from unfitted import posterior_of
 
 SMALL = {"num_steps": 800, "num_particles": 256, "critic": MLPCritic((32, 32), skip=True, final_scale=0.0)}

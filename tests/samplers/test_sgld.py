@@ -7,7 +7,7 @@ from jaxtyping import Array
 
 from oracles import LinearGaussianModel, bonferroni, gaussian_target, linear_gaussian_model
 from sivi._progress import ProgressBar
-from sivi.samplers import _sgld, sgld, starts
+from sivi.samplers import _sgld, sgld
 from sivi.schedules import Cosine, StepDecay
 from sivi.targets import Banana, ScoreFunction, Target
 
@@ -182,7 +182,7 @@ def test_blocks_of_particles_do_not_matter(x64, monkeypatch):
     arguments = {"num_particles": 7, "num_steps": 9, "step_size": 1e-3, "batch_size": 6, "key": 4, **QUIET}
     at_once = sgld(model, **arguments).draws
     # A row is three features and a response: 24 numbers per particle, hence blocks of 3, 3 and 1.
-    monkeypatch.setattr(starts, "MAX_GATHERED", 3 * 24 + 5)
+    monkeypatch.setattr("sivi.targets.evaluate.MAX_POINTS_TIMES_ROWS", 3 * 24 + 5)
     calls, real = [], jax.lax.map
     monkeypatch.setattr(jax.lax, "map", lambda *a, **k: calls.append(k) or real(*a, **k))
     np.testing.assert_allclose(sgld(Again(model.data), **arguments).draws, at_once, rtol=1e-12)

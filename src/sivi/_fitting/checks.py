@@ -8,17 +8,18 @@ import equinox as eqx
 import jax
 import numpy as np
 
-from .._affine import AffineMap, IdentityMap, as_affine_map
 from .._arguments import as_key, check_count, describe
+from .._batches import BATCHING
 from .._run import FitSettings
 from .._types import KeyLike
-from ..batching import BATCHING
+from ..coordinates import AffineMap, IdentityMap
+from ..coordinates.given import as_affine_map
 from ..defaults import Recipe
 from ..families import Family
 from ..objectives import Objective
 from ..stopping import Plateau
 from ..targets import Target
-from ..targets.checks import check_batch_size, check_shapes
+from ..targets.evaluate import check_batch_size, check_shapes
 
 
 @dataclass(frozen=True)

@@ -5,10 +5,10 @@ from collections.abc import Callable, Sequence
 
 from jaxtyping import Array, PyTree
 
-from .._affine import AffineMap
 from .._arguments import check_count
 from .._backend import matmul_precision
 from .._types import ArrayLike, KeyLike
+from ..coordinates import AffineMap
 from ..defaults import recipe as recipe_for
 from ..families import Family
 from ..objectives import Objective

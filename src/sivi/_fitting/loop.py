@@ -12,14 +12,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, Key
 
-from .._affine import AffineMap
 from .._backend import matmul_precision
+from .._batches import BATCHING, Batches
 from .._errors import FitDiverged
 from .._progress import ProgressBar
 from .._repeats import across_repeats, repeat_keys
 from .._run import FitSettings, Run, RunState
 from .._types import RepeatKeys
-from ..batching import BATCHING, Batches
+from ..coordinates import AffineMap
 from ..objectives import Objective
 from ..posterior import Posterior
 from ..stopping import Plateau, update_stop

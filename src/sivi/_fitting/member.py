@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
-from .._affine import AffineMap
+from .._batches import Batches
 from .._types import Metrics
-from ..batching import Batches
+from ..coordinates import AffineMap
 from ..families import Family
 from ..objectives import Objective
 from ..targets import Target

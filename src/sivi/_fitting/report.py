@@ -6,9 +6,9 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import PyTree
 
-from .._affine import AffineMap
 from .._repeats import member_of
 from .._run import Run
+from ..coordinates import AffineMap
 from ..families import Family
 from ..objectives import Objective
 from ..posterior import Posterior

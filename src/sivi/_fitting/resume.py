@@ -10,13 +10,13 @@ import jax
 import numpy as np
 from jaxtyping import Array
 
-from .._affine import AffineMap
 from .._arguments import check_count
 from .._errors import FitFileError
 from .._repeats import repeat_keys
 from .._run import FitSettings, Run
 from .._storage.codec import fill
 from .._storage.fit_file import read_fit, same_settings
+from ..coordinates import AffineMap
 from ..families import Family
 from ..objectives import Objective
 from ..posterior import Posterior

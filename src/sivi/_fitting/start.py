@@ -9,12 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key, PyTree
 
-from .._affine import AffineMap
 from .._arguments import default_float
 from .._backend import compiles_in_background, matmul_precision, short_program_options
 from .._repeats import across_repeats, repeat_keys, stack_repeats
 from .._run import FitSettings, Run, RunState
 from .._types import RepeatKeys
+from ..coordinates import AffineMap
 from ..defaults import Recipe
 from ..families import Family
 from ..objectives import Objective

@@ -9,13 +9,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._affine import AffineMap
 from .._arguments import describe
 from .._errors import FitFileError
 from .._layout import Layout
 from .._repeats import member_of, stack_repeats
 from .._run import FitSettings, Run, RunState
 from .._version import package_version
+from ..coordinates import AffineMap
 from ..families import Family
 from ..posterior import Posterior, Unattached
 from ..stopping import Plateau, StopState, init_stop

@@ -9,16 +9,17 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
-from .._affine import AffineMap, IdentityMap
 from .._arguments import as_key, check_count, default_float, describe
 from .._types import KeyLike
+from ..coordinates import AffineMap, IdentityMap
 from ..families import Family, SemiImplicit
 from ..objectives import CriticSpec, MLPCritic
 from ..optimizers import Adam, OptimizerLike, check_optimizer
 from ..schedules import Cosine
 from ..targets import Target, Whitened
+from ..targets.evaluate import values_at
 from ._family_score import train_family_score
-from ._scores import TargetLike, check_finite_scores, points_at_once, target_for
+from ._scores import TargetLike, check_finite_scores, target_for
 
 ScoreOfFamily = Callable[[Array], Array]
 
@@ -149,7 +150,7 @@ def _exact(
         value = jnp.sum((score - score_q(x)) ** 2)
         return value, value, jnp.isfinite(score).all()
 
-    return jax.lax.map(one, jax.random.split(key, num_draws), batch_size=points_at_once(target))
+    return values_at(one, jax.random.split(key, num_draws), target.num_data or 1)
 
 
 @eqx.filter_jit
@@ -163,4 +164,4 @@ def _minimax(
         norm = jnp.sum(g**2)
         return 2.0 * jnp.sum(g * (score - joint.score)) - norm, norm, jnp.isfinite(score).all()
 
-    return jax.lax.map(one, family.sample_noise(key, (num_draws,)), batch_size=points_at_once(target))
+    return values_at(one, family.sample_noise(key, (num_draws,)), target.num_data or 1)

@@ -7,7 +7,7 @@ import numpy as np
 from .._types import ArrayLike
 from ._draws import check_draws
 from ._pairs import as_bandwidth, mean_over_pairs, squared_distances
-from ._scores import TargetLike, scores_at, target_for
+from ._scores import TargetLike, finite_scores, target_for
 
 #: A kernel φ(t) of t = ‖x − y‖² in units of the bandwidth, with its first two derivatives.
 RadialKernel = Callable[[np.ndarray], tuple[np.ndarray, np.ndarray, np.ndarray]]
@@ -54,7 +54,7 @@ def ksd(draws: ArrayLike, target: TargetLike, *, kernel: str = "imq", bandwidth:
     if kernel not in _KERNELS:
         raise ValueError(f"kernel must be one of {sorted(_KERNELS)}; got {kernel!r}.")
     h = as_bandwidth(bandwidth, x)
-    scores = scores_at(target_for(target, draws=x.shape[1]), x)
+    scores = finite_scores(target_for(target, draws=x.shape[1]), x)
     # With points in units of h, scores in units of 1/h.
     rows = np.hstack([(x - x.mean(0)) / h, h * scores])
     return mean_over_pairs(lambda a, b: _stein(_KERNELS[kernel], a, b), rows) / h**2

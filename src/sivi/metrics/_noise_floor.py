@@ -1,7 +1,7 @@
 """What a distance says of two sets of draws from the same distribution."""
 
 from collections.abc import Callable
-from typing import Any, cast
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -10,7 +10,7 @@ from jaxtyping import Array, Float
 
 from .._arguments import as_key, check_count, describe
 from .._types import KeyLike
-from ..targets import Target
+from ..targets import ExactTarget, Target
 
 
 def noise_floor(
@@ -69,11 +69,11 @@ def _draw(sample: Callable[[Array], Array], key: Array, num_draws: int) -> Array
 
 
 def _sampler(sample: Target | Callable[[Array], Array]) -> Callable[[Array], Array]:
-    # LinearRegression has exact draws too, and is a model before it is an ExactTarget.
-    drawn = getattr(sample, "sample", None) if isinstance(sample, Target) else sample
-    if not callable(drawn):
+    if isinstance(sample, ExactTarget):
+        return sample.sample
+    if isinstance(sample, Target) or not callable(sample):
         raise TypeError(
             "sample must be a target that can be sampled exactly, or a function from a key to one draw; "
             f"got {describe(sample)}."
         )
-    return cast(Callable[[Array], Array], drawn)
+    return sample

@@ -23,7 +23,7 @@ from .._errors import MissingLogProb
 from .._types import Metrics, Scalar
 from ..families import Family
 from ..schedules import Schedule, Steps, as_schedule
-from ..targets import Bridge, Target
+from ..targets import BridgedTarget, Target
 from .base import Objective, check_log_prob, replace_fields
 
 _BISECTIONS = 30
@@ -101,7 +101,7 @@ class Bridged(Objective):
                 f"schedule must give the base's share of the mass, between 0 and 1; got {share} at the start."
             )
         self.objective.check(family, target)
-        self.objective.check(family, Bridge(target, self.base, jnp.zeros(())))
+        self.objective.check(family, BridgedTarget(target, self.base, jnp.zeros(())))
 
     def field(
         self, state: BridgedState, target: Target, family: Family | None = None
@@ -134,9 +134,9 @@ class Bridged(Objective):
         )
         return family, BridgedState(state.step + 1, share, log_odds, inner), {**metrics, "bridge": share}
 
-    def _bridge(self, target: Target, share: Scalar, log_odds: Scalar) -> Bridge:
+    def _bridge(self, target: Target, share: Scalar, log_odds: Scalar) -> BridgedTarget:
         """The bridged target; without a share, the target itself."""
-        return Bridge(target, self.base, jnp.where(share > 0.0, log_odds, -jnp.inf))
+        return BridgedTarget(target, self.base, jnp.where(share > 0.0, log_odds, -jnp.inf))
 
     def _log_odds(self, key: PRNGKeyArray, family: Family, target: Target, share: Scalar) -> Scalar:
         """The c at which draws of the family have the mean share wanted, by bisection."""

@@ -9,15 +9,15 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from .._arguments import as_key, check_count, check_positive, default_float
+from .._batches import ParticleBatches, ShuffledBatches
 from .._progress import ProgressBar
 from .._types import ArrayLike, KeyLike
-from ..batching import ShuffledBatches
 from ..schedules import Schedule, as_schedule
 from ..targets import Target, as_target
-from ..targets.checks import check_batch_size
+from ..targets.evaluate import check_batch_size, values_with_own_rows
 from ._kernel import Kept, Moved, SamplerKernel, run_kernel
 from .run import SamplerRun
-from .starts import at_each, starting_points
+from .starts import starting_points
 
 
 def sgld(
@@ -46,7 +46,7 @@ def sgld(
     of them.
 
     With minibatches every particle sees its own: all rows are shuffled once per epoch, and each particle reads them
-    in that order from a place of its own, drawn anew for every epoch, so that it sees no row twice in an epoch.
+    in that order from its own random position, drawn anew for every epoch. So it sees no row twice in an epoch.
     Given the shufflings, the particles do not depend on each other. A batch score with variance V widens the Gaussian
     to (1 + hV/4) / (λ (1 − hλ/4)), if an epoch has many more than 4/(hλ) steps; with fewer of them the noise of its
     batches cancels in part, and the variance across particles depends on the shuffling. A step gathers
@@ -98,7 +98,7 @@ def sgld(
     start_key, batches_key, run_key, places_key = jax.random.split(as_key(key), 4)
     batches = order = first_rows = None
     if batch_size is not None:
-        batches = _OwnBatches(ShuffledBatches(batches_key, target.num_data, batch_size), places_key, num_particles)
+        batches = ParticleBatches(ShuffledBatches(batches_key, target.num_data, batch_size), places_key, num_particles)
         order = batches.shuffled.order(jnp.int32(0))
         first_rows = batches.rows(jnp.int32(0), order)
     starts = starting_points(start_key, target, num_particles, init, scale=1.0, needs_log_prob=False, rows=first_rows)
@@ -107,25 +107,6 @@ def sgld(
     with ProgressBar(num_steps, 0, progress, "sivi.samplers.sgld") as bar:
         _, kept = run_kernel(kernel, state, kept, bar, num_burn_in=num_burn_in, thin=thin, chunk_size=chunk_size)
     return kept.as_run("sgld", target.layout, float(schedule(num_steps - 1)))
-
-
-class _OwnBatches(eqx.Module):
-    """Minibatches of one shuffled epoch, which every particle reads, round and round, from a place of its own.
-
-    A pure function of the keys and the step. Whatever the permutation, the mean over the places is that over all rows,
-    so that the particles share no noise of the batches; nor do they all miss the rows left over in an epoch.
-    """
-
-    shuffled: ShuffledBatches
-    key: PRNGKeyArray
-    num_particles: int = eqx.field(static=True)
-
-    def rows(self, step: Int[Array, ""], order: Int[Array, " num_data"]) -> Int[Array, "particles batch"]:
-        """The row indices of a step, for every particle, given the permutation of its epoch."""
-        num_data, size = self.shuffled.num_data, self.shuffled.batch_size
-        epoch, place = jnp.divmod(step, self.shuffled.steps_per_epoch)
-        first = jax.random.randint(jax.random.fold_in(self.key, epoch), (self.num_particles, 1), 0, num_data)
-        return order[(first + place * size + jnp.arange(size)) % num_data]
 
 
 class SGLDState(eqx.Module):
@@ -148,14 +129,14 @@ class SGLDKernel(SamplerKernel):
     target: Target
     key: PRNGKeyArray
     schedule: Schedule
-    batches: _OwnBatches | None
+    batches: ParticleBatches | None
 
     def step(self, index: Int[Array, ""], state: SGLDState) -> tuple[SGLDState, Moved]:
         particles, order, rows = state.particles, state.order, None
         if self.batches is not None and order is not None:
             order = self.batches.shuffled.next_order(index, order)
             rows = self.batches.rows(index, order)
-        score = at_each(self.target.score, self.target, particles, rows)
+        score = values_with_own_rows(self.target.score, self.target, particles, rows)
         h = jnp.asarray(self.schedule(index), particles.dtype)
         noise = jax.random.normal(jax.random.fold_in(self.key, index), particles.shape, particles.dtype)
         particles = particles + 0.5 * h * score + jnp.sqrt(h) * noise

@@ -1,6 +1,4 @@
-"""Where chains start, what is looked at before anything runs, and how a target is evaluated at many points."""
-
-from collections.abc import Callable
+"""Where chains start, and what is checked there before anything runs."""
 
 import equinox as eqx
 import jax
@@ -12,16 +10,13 @@ from .._arguments import default_float, describe
 from .._types import ArrayLike
 from ..targets import Target
 from ..targets.base import refuse_log_prob
-from ..targets.checks import check_shapes
+from ..targets.evaluate import check_shapes, values_with_own_rows
 
 #: How often a random start where the target is not finite is drawn again, as in Stan.
 MAX_TRIES = 100
 
 #: Chains start at this many times N(0, I), wider than a standardised posterior, so that R-hat can see them disagree.
 OVERDISPERSION = 2.0
-
-#: Where every point has its own rows of data, a block of points gathers at most this many numbers (64 MB).
-MAX_GATHERED = 2**24
 
 
 def chain_starts(
@@ -83,28 +78,7 @@ def _are_finite(
         has_score = jnp.all(jnp.isfinite(target.score(x, batch)))
         return has_score & jnp.isfinite(target.log_prob(x, batch)) if needs_log_prob else has_score
 
-    return at_each(is_finite, target, points, rows)
-
-
-def at_each(
-    function: Callable[[Array, Array | None], Array],
-    target: Target,
-    points: Float[Array, "num dim"],
-    rows: Int[Array, "num batch"] | None,
-) -> Array:
-    """function(x, rows) at every point, with its own rows of the target's data, or with None for all of them.
-
-    All at once, or in blocks of points where the rows of all of them together would take too much memory.
-    """
-    if rows is None:
-        return jax.vmap(lambda x: function(x, None))(points)
-    arrays = jax.tree.leaves(eqx.filter(target, eqx.is_array))
-    data = [array for array in arrays if array.ndim and array.shape[0] == target.num_data]
-    numbers = rows.shape[1] * sum(max(1, array.size // array.shape[0]) for array in data)
-    block = max(1, MAX_GATHERED // max(1, numbers))
-    if block >= len(points):
-        return jax.vmap(function)(points, rows)
-    return jax.lax.map(lambda pair: function(*pair), (points, rows), batch_size=block)
+    return values_with_own_rows(is_finite, target, points, rows)
 
 
 def _given(init: ArrayLike, shape: tuple[int, int]) -> Float[Array, "num dim"]:

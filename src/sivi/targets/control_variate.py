@@ -1,19 +1,19 @@
-"""A target whose minibatches are corrected by what all data say at one point."""
+"""A target whose minibatch scores have a control variate, to reduce their noise."""
 
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
 from .._types import Scalar
-from .base import Target, TargetOfTarget
+from .base import Target, TargetWrapper
 
 
-class Anchored(TargetOfTarget):
-    """S_B(x) + S(a) − S_B(a): the score of a minibatch B, less its error at the anchor a.
+class ControlVariate(TargetWrapper):
+    """A target whose minibatch scores have a control variate: S_B(x) + S(a) − S_B(a), for a fixed point a.
 
-    Unbiased, as S_B is. At a there is no noise at all, and around it only that of the curvature: where x spreads over
-    one posterior mode and a is its centre, most of the noise of a small batch is gone, at the price of one more point
-    per batch. The log density of a batch is corrected by the matching linear function of x. On all data nothing
-    changes, nor where the score at the anchor is not finite.
+    The estimate is unbiased, as S_B(x) is. It has no noise at a, and little near a. Where x stays in one posterior mode
+    with a at its centre, most of the noise of a small batch is gone, at the cost of one more point per batch. The log
+    density of a batch gets the matching linear term. On all data nothing changes, nor where the score at a is not
+    finite.
 
     Attributes:
         target: p.
@@ -23,8 +23,8 @@ class Anchored(TargetOfTarget):
     Example:
         >>> from sivi.targets import LogisticRegression
         >>> model = LogisticRegression([[1.0, 2.0], [1.0, -1.0], [1.0, 0.5], [1.0, 3.0]], [1, 0, 0, 1])
-        >>> anchored = Anchored.at(model, jnp.zeros(2))
-        >>> bool(jnp.allclose(anchored.score(jnp.zeros(2), jnp.array([0, 3])), model.score(jnp.zeros(2))))
+        >>> corrected = ControlVariate.at(model, jnp.zeros(2))
+        >>> bool(jnp.allclose(corrected.score(jnp.zeros(2), jnp.array([0, 3])), model.score(jnp.zeros(2))))
         True
     """
 
@@ -33,9 +33,9 @@ class Anchored(TargetOfTarget):
     score_at_point: Float[Array, " dim"]
 
     @staticmethod
-    def at(target: Target, point: Float[Array, " dim"]) -> "Anchored":
-        """With the anchor `point`; looks at all data once."""
-        return Anchored(target, point, target.score(point))
+    def at(target: Target, point: Float[Array, " dim"]) -> "ControlVariate":
+        """With a = `point`; evaluates the score on all data once."""
+        return ControlVariate(target, point, target.score(point))
 
     def log_prob(self, x: Float[Array, " dim"], batch: Int[Array, " batch"] | None = None) -> Scalar:
         value = self.target.log_prob(x, batch)
@@ -46,6 +46,6 @@ class Anchored(TargetOfTarget):
         return value if batch is None else value + self._correction(batch)
 
     def _correction(self, batch: Int[Array, " batch"]) -> Float[Array, " dim"]:
-        """S(a) − S_B(a); does not depend on x, so under `vmap` it is computed once."""
+        """S(a) − S_B(a): independent of x, so `vmap` over x computes it once."""
         difference = self.score_at_point - self.target.score(self.point, batch)
         return jnp.where(jnp.all(jnp.isfinite(difference)), difference, 0.0)

@@ -1,4 +1,4 @@
-"""Minibatches corrected at an anchor: unbiased, without noise at the anchor, and with little around it."""
+"""The control variate of minibatches: unbiased, without noise at its point, and with little around it."""
 
 import jax
 import jax.numpy as jnp
@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 import sivi
-from sivi._affine import DiagonalMap
 from sivi._fitting import loop
 from sivi._layout import Layout
-from sivi.targets import Anchored, LogisticRegression, ScoreFunction, Target, Tempered, Whitened
+from sivi.coordinates import DiagonalMap
+from sivi.targets import ControlVariate, LogisticRegression, ScoreFunction, Target, Tempered, Whitened
+from sivi.warmup.rotation import array_shapes
 
 
 @pytest.fixture
@@ -20,51 +21,51 @@ def model(x64):
 
 
 BATCHES = np.random.default_rng(1).permutation(60).reshape(12, 5)
-POINT, ANCHOR = np.array([0.4, -0.3, 0.8]), np.array([0.9, -1.5, 0.4])
+POINT, CENTRE = np.array([0.4, -0.3, 0.8]), np.array([0.9, -1.5, 0.4])
 
 
 def test_batches_average_to_the_whole(model):
-    anchored, x = Anchored.at(model, jnp.asarray(ANCHOR)), jnp.asarray(POINT)
-    scores = np.stack([anchored.score(x, jnp.asarray(batch)) for batch in BATCHES])
-    values = np.stack([anchored.log_prob(x, jnp.asarray(batch)) for batch in BATCHES])
+    corrected, x = ControlVariate.at(model, jnp.asarray(CENTRE)), jnp.asarray(POINT)
+    scores = np.stack([corrected.score(x, jnp.asarray(batch)) for batch in BATCHES])
+    values = np.stack([corrected.log_prob(x, jnp.asarray(batch)) for batch in BATCHES])
     np.testing.assert_allclose(scores.mean(0), model.score(x), rtol=1e-10)
     np.testing.assert_allclose(values.mean(), model.log_prob(x), rtol=1e-10)
-    np.testing.assert_allclose(anchored.score(x), model.score(x))
-    np.testing.assert_allclose(anchored.log_prob(x), model.log_prob(x))
+    np.testing.assert_allclose(corrected.score(x), model.score(x))
+    np.testing.assert_allclose(corrected.log_prob(x), model.log_prob(x))
 
 
 def test_score_of_a_batch_is_the_gradient_of_its_log_density(model):
-    anchored, batch = Anchored.at(model, jnp.asarray(ANCHOR)), jnp.asarray(BATCHES[0])
-    slope = jax.grad(anchored.log_prob)(jnp.asarray(POINT), batch)
-    np.testing.assert_allclose(anchored.score(jnp.asarray(POINT), batch), slope, rtol=1e-10)
+    corrected, batch = ControlVariate.at(model, jnp.asarray(CENTRE)), jnp.asarray(BATCHES[0])
+    slope = jax.grad(corrected.log_prob)(jnp.asarray(POINT), batch)
+    np.testing.assert_allclose(corrected.score(jnp.asarray(POINT), batch), slope, rtol=1e-10)
 
 
 def test_noise_is_that_of_the_distance(model):
-    """None at the anchor; around it in proportion to the distance, and well below that of the plain batch."""
-    anchored = Anchored.at(model, jnp.asarray(ANCHOR))
+    """None at the point; around it in proportion to the distance, and well below that of the plain batch."""
+    corrected = ControlVariate.at(model, jnp.asarray(CENTRE))
 
     def noise(target, x):
         scores = np.stack([target.score(jnp.asarray(x), jnp.asarray(batch)) for batch in BATCHES])
         return np.sqrt(np.mean(scores.var(0)))
 
     shift = np.array([0.02, -0.01, 0.02])
-    assert noise(anchored, ANCHOR) < 1e-12
-    assert noise(anchored, ANCHOR + shift) < 0.05 * noise(model, ANCHOR + shift)
-    np.testing.assert_allclose(noise(anchored, ANCHOR + 2 * shift), 2 * noise(anchored, ANCHOR + shift), rtol=0.1)
+    assert noise(corrected, CENTRE) < 1e-12
+    assert noise(corrected, CENTRE + shift) < 0.05 * noise(model, CENTRE + shift)
+    np.testing.assert_allclose(noise(corrected, CENTRE + 2 * shift), 2 * noise(corrected, CENTRE + shift), rtol=0.1)
 
 
-def test_an_anchor_without_a_finite_score_changes_nothing(model):
-    anchored, batch = Anchored(model, jnp.asarray(ANCHOR), jnp.full(3, jnp.nan)), jnp.asarray(BATCHES[0])
-    np.testing.assert_array_equal(anchored.score(jnp.asarray(POINT), batch), model.score(jnp.asarray(POINT), batch))
+def test_a_score_that_is_not_finite_at_the_point_changes_nothing(model):
+    corrected, batch = ControlVariate(model, jnp.asarray(CENTRE), jnp.full(3, jnp.nan)), jnp.asarray(BATCHES[0])
+    np.testing.assert_array_equal(corrected.score(jnp.asarray(POINT), batch), model.score(jnp.asarray(POINT), batch))
 
 
 def test_what_it_passes_on():
     target = ScoreFunction(lambda x: -x, dim=2)
-    anchored = Anchored.at(target, jnp.zeros(2))
-    assert (anchored.dim, anchored.num_data, anchored.knows_log_prob) == (2, None, False)
+    corrected = ControlVariate.at(target, jnp.zeros(2))
+    assert (corrected.dim, corrected.num_data, corrected.knows_log_prob) == (2, None, False)
 
 
-def test_a_fit_with_minibatches_is_anchored_at_the_centre_that_was_found(monkeypatch, tmp_path):
+def test_a_fit_with_minibatches_has_one_at_the_centre_that_was_found(monkeypatch, tmp_path):
     """Not at one that was given, which may be far from the posterior, nor without whitening; resumed, as it began."""
     centres, scores = [], loop._centre_scores
     monkeypatch.setattr(loop, "_centre_scores", lambda *given: centres.append(given[1].mean) or scores(*given))
@@ -88,7 +89,7 @@ def test_a_fit_with_minibatches_is_anchored_at_the_centre_that_was_found(monkeyp
         np.testing.assert_array_equal(centre[0], half.affine.mean)
 
 
-def test_an_anchored_target_has_the_names_and_shapes_of_its_own():
+def test_wrappers_have_the_names_of_their_target():
     class Named(Target):
         dim: int = 6
 
@@ -99,8 +100,8 @@ def test_an_anchored_target_has_the_names_and_shapes_of_its_own():
         def log_prob(self, x, batch=None):
             return -0.5 * jnp.sum(x**2)
 
-    anchored = Anchored.at(Named(), jnp.zeros(6))
-    assert (anchored.layout.names, anchored.shapes) == (("b", "w"), ((2,), (2, 2)))
-    assert Tempered(Named(), jnp.asarray(0.5)).shapes == ((2,), (2, 2))
+    corrected = ControlVariate.at(Named(), jnp.zeros(6))
+    assert (corrected.layout.names, array_shapes(corrected)) == (("b", "w"), ((2,), (2, 2)))
+    assert array_shapes(Tempered(Named(), jnp.asarray(0.5))) == ((2,), (2, 2))
     whitened = Whitened(Named(), DiagonalMap(jnp.zeros(6), jnp.ones(6)))
-    assert (whitened.layout.names, whitened.shapes) == (("x",), ((6,),))
+    assert (whitened.layout.names, array_shapes(whitened)) == (("x",), ((6,),))

@@ -7,13 +7,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Shaped
 
 
-class AxisView(eqx.Module):
+class ArrayAsMatrix(eqx.Module):
     """One array of a vector seen as a matrix: `cols` is the length of one of its axes, `rows` that of all others.
 
     Attributes:
         start: Where the array begins in the vector.
-        shape: Of the array.
-        axis: The axis that becomes that of the columns.
+        shape: The shape of the array.
+        axis: The axis of the array that becomes the columns.
     """
 
     start: int = eqx.field(static=True)
@@ -41,7 +41,7 @@ class AxisView(eqx.Module):
         return part.reshape(*draws, self.rows, self.cols)
 
     def vector(self, matrix: Shaped[Array, "*draws rows cols"]) -> Shaped[Array, "*draws size"]:
-        """What `matrix` was made of."""
+        """The inverse of `matrix`: the part of the vector that belongs to the array."""
         draws = matrix.shape[:-2]
         if self.shape:
             others = self.shape[: self.axis] + self.shape[self.axis + 1 :]
@@ -52,22 +52,21 @@ class AxisView(eqx.Module):
 class AxisRotation(eqx.Module):
     """Q = diag(Q¹, Q², …), one block per array; seen as a matrix, an array Y is mapped to R Y Cᵀ.
 
-    With orthogonal R and C that is a Kronecker product, which takes rows + cols products per entry, and not
-    rows · cols. At no further product, every row of Y can have a matrix C of its own, by which it is turned before R
-    mixes the rows.
+    With orthogonal R and C, Q is a Kronecker product: it takes rows + cols products per entry, not rows · cols. C can
+    be one matrix for all rows of Y, or a separate matrix for each row; the rows are rotated first, then R mixes them.
 
     Attributes:
         views: How each array is seen as a matrix.
-        factors: Per array R and C, the latter one matrix or one for every row; None where nothing is turned.
+        factors: R and C of each array; None where an axis is not rotated.
 
     Example:
-        >>> turn = jnp.array([[0.0, -1.0], [1.0, 0.0]])
-        >>> rotation = AxisRotation((AxisView(0, (2, 3), 1),), ((turn, None),))
+        >>> quarter = jnp.array([[0.0, -1.0], [1.0, 0.0]])
+        >>> rotation = AxisRotation((ArrayAsMatrix(0, (2, 3), 1),), ((quarter, None),))
         >>> rotation.apply(jnp.arange(6.0)).tolist()
         [-3.0, -4.0, -5.0, 0.0, 1.0, 2.0]
     """
 
-    views: tuple[AxisView, ...]
+    views: tuple[ArrayAsMatrix, ...]
     factors: tuple[tuple[Float[Array, "_ _"] | None, Float[Array, "*rows _ _"] | None], ...]
 
     @property

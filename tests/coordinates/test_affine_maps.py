@@ -3,9 +3,10 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from sivi._affine import AffineMap, DenseMap, DiagonalMap, IdentityMap, LowRankMap, RotatedMap, as_affine_map
-from sivi._rotation import AxisRotation, AxisView
 from sivi._storage import codec
+from sivi.coordinates import AffineMap, DenseMap, DiagonalMap, IdentityMap, LowRankMap, RotatedMap
+from sivi.coordinates.given import as_affine_map
+from sivi.coordinates.rotation import ArrayAsMatrix, AxisRotation
 
 DIM, RANK = 7, 3
 
@@ -27,24 +28,26 @@ def maps():
         "low rank, last axes": LowRankMap(mean, scale, jnp.eye(DIM)[:, -RANK:], stretch),
         "rotated": RotatedMap(mean, scale, rotation(), LowRankMap(0.0 * mean, 2.0 * scale, orthonormal(), stretch)),
         "rotated, diagonal": RotatedMap(mean, scale, rotation(), DiagonalMap(0.0 * mean, 2.0 * scale)),
-        "rotated, own axes": RotatedMap(mean, scale, own_axes(), LowRankMap(0.0 * mean, scale, orthonormal(), stretch)),
+        "rotated, axes by row": RotatedMap(
+            mean, scale, axes_by_row(), LowRankMap(0.0 * mean, scale, orthonormal(), stretch)
+        ),
     }
 
 
 def rotation():
-    views = AxisView(0, (3, 2), 1), AxisView(6, (1,), 0)
+    views = ArrayAsMatrix(0, (3, 2), 1), ArrayAsMatrix(6, (1,), 0)
     return AxisRotation(views, ((orthonormal(6, 3, 3), orthonormal(7, 2, 2)), (None, None)))
 
 
-def own_axes():
-    """Every row has axes of its own."""
-    views = AxisView(0, (3, 2), 1), AxisView(6, (1,), 0)
+def axes_by_row():
+    """Every row has separate axes."""
+    views = ArrayAsMatrix(0, (3, 2), 1), ArrayAsMatrix(6, (1,), 0)
     each = jnp.stack([orthonormal(seed, 2, 2) for seed in (8, 9, 10)])
     return AxisRotation(views, ((orthonormal(6, 3, 3), each), (None, None)))
 
 
 NAMES = ("identity", "diagonal", "dense", "low rank", "low rank, first axes", "low rank, last axes")
-ROTATED = ("rotated", "rotated, diagonal", "rotated, own axes")
+ROTATED = ("rotated", "rotated, diagonal", "rotated, axes by row")
 ALL = (*NAMES, *ROTATED)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import sivi
 from oracles import linear_gaussian_model
-from sivi.batching import BATCHING, RotatingBatches, ShuffledBatches
+from sivi._batches import BATCHING, BatchWindows, ParticleBatches, RotatingBatches, ShuffledBatches
 from sivi.objectives import MLPCritic, ScoreMatching
 
 OBJECTIVE = ScoreMatching(num_particles=16, critic=MLPCritic((8,)))
@@ -57,6 +57,39 @@ def test_rotating_is_right_where_the_product_of_step_and_size_does_not_fit(step)
 def test_entered_anywhere_the_rows_are_the_same(batching, first):
     batches = BATCHING[batching](jax.random.key(1), 10, 3)
     np.testing.assert_array_equal(rows_of(batches, 3, first), rows_of(batches, 10)[first : first + 3])
+
+
+def test_windows_see_all_data_equally_often():
+    windows = BatchWindows.for_run(jax.random.key(0), 24, 4, 100)
+    seen = np.concatenate([np.asarray(windows.at(jnp.int32(t))) for t in range(12)])
+    np.testing.assert_array_equal(np.bincount(seen, minlength=24), 2)
+    # Too few rows for half of 8 steps to see all 24: they are made 6.
+    assert BatchWindows.for_run(jax.random.key(0), 24, 1, 8).size == 6
+    # Windows as large as the data are all rows.
+    assert BatchWindows.for_run(jax.random.key(0), 24, 1, 2) is None
+
+
+def test_parts_of_the_windows():
+    """All together they are all rows; of very many, eight windows each."""
+    order = jax.random.permutation(jax.random.key(0), 100)
+    windows = BatchWindows(order, 7)
+    for first in (0, 3, 14, 15, 1000):
+        parts = [np.asarray(windows.part(jnp.int32(k), 4, jnp.int32(first))) for k in range(4)]
+        assert [len(part) for part in parts] == [25] * 4
+        assert sorted(np.concatenate(parts)) == list(range(100))
+        np.testing.assert_array_equal(parts[0][:7], windows.at(jnp.int32(first)))
+    few = BatchWindows(order, 2)
+    assert few.part(jnp.int32(0), 4, jnp.int32(0)).shape == (16,)
+    wide = BatchWindows(order, 40)
+    np.testing.assert_array_equal(wide.part(jnp.int32(1), 4, jnp.int32(0)), wide.at(jnp.int32(1)))
+
+
+def test_particles_read_one_epoch_from_different_positions():
+    batches = ParticleBatches(ShuffledBatches(jax.random.key(0), 12, 4), jax.random.key(1), num_particles=50)
+    order = batches.shuffled.order(jnp.int32(0))
+    epoch = np.concatenate([np.asarray(batches.rows(jnp.int32(step), order)) for step in range(3)], axis=1)
+    assert (np.sort(epoch, axis=1) == np.arange(12)).all()
+    assert len(np.unique(epoch[:, 0])) == 12  # 12 (11/12)⁵⁰ = 0.15 positions are missed on average
 
 
 @pytest.mark.parametrize("batching", BATCHING)

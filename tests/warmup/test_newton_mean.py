@@ -1,13 +1,13 @@
-"""The mean of the low-rank warm-up, solved for."""
+"""Newton steps for the mean of the low-rank warm-up."""
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 
+from sivi._batches import BatchWindows
+from sivi.coordinates import LowRankMap
 from sivi.targets import GaussianMixture, MultinomialRegression, ScoreFunction, Whitened
-from sivi.warmup import LowRankMap
-from sivi.warmup.draws import Rows
-from sivi.warmup.settling import conjugate_gradients, settled
+from sivi.warmup.newton_mean import conjugate_gradients, refine_mean
 
 
 def diagonal_map(mean, scale, rank=2):
@@ -44,7 +44,7 @@ def test_the_mean_of_a_gaussian_is_found_whatever_the_scales():
     mean = rng.normal(size=dim)
     target = GaussianMixture([mean], [covariance])
     start = diagonal_map(jnp.zeros(dim), 1.0 / np.sqrt(np.diag(np.linalg.inv(covariance))))
-    result = settled(jax.random.key(0), target, start, Rows(None, 1))
+    result = refine_mean(jax.random.key(0), target, start, None)
     whitened = (frame.T @ (np.asarray(result.mean) - mean)) / sds
     assert np.abs(whitened).max() < 0.02 < 0.3 < np.abs(frame.T @ mean / sds).max()
     np.testing.assert_array_equal(result.scale, start.scale)
@@ -56,7 +56,7 @@ def test_with_minibatches_the_expected_score_is_zero_on_all_data():
     x = rng.normal(size=(3000, 5)) * [1.0, 0.2, 3.0, 1.0, 0.5]
     model = MultinomialRegression(x, rng.integers(0, 3, size=3000))
     start = diagonal_map(0.05 * rng.normal(size=15), np.full(15, 0.05))
-    result = settled(jax.random.key(3), model, start, Rows.of(jax.random.key(4), model, 100, 60))
+    result = refine_mean(jax.random.key(3), model, start, BatchWindows.for_run(jax.random.key(4), 3000, 100, 60))
     half = jax.random.normal(jax.random.key(5), (2000, 15))
     u = jnp.concatenate([half, -half])
 
@@ -70,7 +70,7 @@ def test_where_the_score_is_flat_steps_are_bounded():
     """Of S(x) = −tanh 20x, from two sds away the Newton step would lead five sds further on the other side."""
     target = ScoreFunction(lambda x: -jnp.tanh(20.0 * x), dim=200)
     start = diagonal_map(jnp.full(200, 0.6), jnp.full(200, 0.3))
-    result = settled(jax.random.key(0), target, start, Rows(None, 1))
+    result = refine_mean(jax.random.key(0), target, start, None)
     mean = np.asarray(result.mean)
     assert np.abs(mean).max() < 0.65
     assert np.sqrt(np.mean(mean**2)) < 0.45
@@ -81,7 +81,7 @@ def test_one_coordinate_with_heavy_tails_does_not_fly_off():
     target = ScoreFunction(lambda x: (-x).at[0].set(-2.0 * x[0] / (1.0 + x[0] ** 2)), dim=200)
     for mean, sd in [(1.2, 0.5), (0.8, 0.2)]:
         start = diagonal_map(jnp.zeros(200).at[0].set(mean), jnp.ones(200).at[0].set(sd))
-        result = settled(jax.random.key(0), target, start, Rows(None, 1))
+        result = refine_mean(jax.random.key(0), target, start, None)
         assert -0.7 * mean < float(result.mean[0]) <= mean * (1 + 1e-5)
 
 
@@ -89,12 +89,12 @@ def test_a_step_to_where_scores_are_not_finite_is_halved():
     """The first step is of two sds, after which one draw in fifty would have no score."""
     target = ScoreFunction(lambda x: jnp.where(x[0] > 4.0, jnp.nan, (-x).at[0].set(1.0 - 0.05 * x[0])), dim=400)
     start = diagonal_map(jnp.zeros(400), jnp.ones(400))
-    result = settled(jax.random.key(0), target, start, Rows(None, 1))
+    result = refine_mean(jax.random.key(0), target, start, None)
     assert 0.2 < float(result.mean[0]) < 2.0
 
 
 def test_without_finite_scores_the_mean_stays():
     target = ScoreFunction(lambda x: x * jnp.nan, dim=3)
     start = diagonal_map(jnp.arange(3.0), jnp.ones(3))
-    result = settled(jax.random.key(0), target, start, Rows(None, 1))
+    result = refine_mean(jax.random.key(0), target, start, None)
     np.testing.assert_array_equal(result.mean, start.mean)
