@@ -49,14 +49,14 @@ def side_by_side(
     arrays: dict[int, Array] = {}
     if together:
         index = np.repeat(together, [counts[i] for i in together])
-        drawn = jax.vmap(lambda key, *own: draw(key, (longest,), dtype, *own))(
-            jnp.concatenate([keys[i].reshape(-1) for i in together]), *(values[index] for values in parameters)
+        drawn = jax.vmap(lambda key, *values: draw(key, (longest,), dtype, *values))(
+            jnp.concatenate([keys[i].reshape(-1) for i in together]), *(parameter[index] for parameter in parameters)
         )
         ends = np.cumsum([counts[i] for i in together])
         for i, end in zip(together, ends, strict=True):
             arrays[i] = drawn[end - counts[i] : end, : sizes[i]].reshape(*keys[i].shape, *shapes[i])
-    for i in set(range(len(sizes))) - set(together):
-        own = [values[i] for values in parameters]
-        each = jax.vmap(lambda key, own=own, shape=shapes[i]: draw(key, shape, dtype, *own))(keys[i].reshape(-1))
-        arrays[i] = each.reshape(*keys[i].shape, *shapes[i])
+    for i in [i for i in range(len(sizes)) if i not in together]:
+        values = [parameter[i] for parameter in parameters]
+        draw_each = jax.vmap(lambda key, shape=shapes[i], values=values: draw(key, shape, dtype, *values))
+        arrays[i] = draw_each(keys[i].reshape(-1)).reshape(*keys[i].shape, *shapes[i])
     return [arrays[i] for i in range(len(sizes))]

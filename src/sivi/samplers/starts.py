@@ -12,7 +12,7 @@ from ..targets import Target
 from ..targets.base import refuse_log_prob
 from ..targets.evaluate import check_shapes, values_with_own_rows
 
-#: How often a random start where the target is not finite is drawn again, as in Stan.
+#: Tries for a random start where the target is finite, as many as in Stan.
 MAX_TRIES = 100
 
 #: Chains start at this many times N(0, I), wider than a standardised posterior, so that R-hat can see them disagree.
@@ -44,10 +44,10 @@ def starting_points(
         key: Random key.
         target: The target.
         num: How many.
-        init: The user's own, of shape (num, dim), or None.
+        init: Points given by the user, of shape (num, dim), or None.
         scale: Standard deviation of random ones.
         needs_log_prob: Whether the log density must be finite too, or the score alone.
-        rows: Rows of the data to look at, for each point its own; None means all.
+        rows: Rows of data at which each point is evaluated; None means all rows.
     """
     check_shapes(target, log_prob=needs_log_prob)
     shape = (num, target.dim)

@@ -1,4 +1,4 @@
-"""The fingerprint of a target, by which a stored fit knows its own."""
+"""The fingerprint of a target: tells whether a stored fit belongs to it."""
 
 import equinox as eqx
 import jax
@@ -24,11 +24,11 @@ def _scores(target: Target, points: Float[Array, "points dim"]) -> Float[Array, 
     return jax.lax.map(target.score, points)
 
 
-def same_fingerprint(here: np.ndarray, there: np.ndarray) -> bool:
+def same_fingerprint(scores: np.ndarray, stored: np.ndarray) -> bool:
     """Whether two fingerprints agree in every coordinate, up to differences between devices and versions."""
-    finite = np.isfinite(there)
-    if here.shape != there.shape or (np.isfinite(here) != finite).any():
+    finite = np.isfinite(stored)
+    if scores.shape != stored.shape or (np.isfinite(scores) != finite).any():
         return False
-    scale = np.where(finite, np.abs(there), 0.0).max(axis=0, keepdims=True, initial=0.0)
-    allowed = 1e-3 * np.abs(there) + 1e-4 * scale
-    return bool((np.abs(here - there) <= allowed)[finite].all())
+    scale = np.where(finite, np.abs(stored), 0.0).max(axis=0, keepdims=True, initial=0.0)
+    allowed = 1e-3 * np.abs(stored) + 1e-4 * scale
+    return bool((np.abs(scores - stored) <= allowed)[finite].all())

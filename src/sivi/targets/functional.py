@@ -52,7 +52,7 @@ class LogDensity(Target):
         value = self.function(self.structure.unravel(x))
         if not self.structure.is_constrained:
             return value
-        # In the function's own type, so that half precision is noticed as it is without constraints.
+        # In the type that the function returns, so that half precision is refused as it is without constraints.
         return value + self.structure.log_det(x).astype(jnp.result_type(value))
 
 

@@ -1,5 +1,7 @@
 """Intermediate targets, on the way to the target of a fit: the annealing path, and a bridge between modes."""
 
+from typing import ClassVar
+
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
@@ -62,7 +64,7 @@ class BridgedTarget(TargetWrapper):
     base: Target
     log_odds: Scalar
 
-    num_data = None  # it takes no minibatches
+    num_data: ClassVar[None] = None  # it takes no minibatches
 
     @property
     def knows_log_prob(self) -> bool:

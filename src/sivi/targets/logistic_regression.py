@@ -83,7 +83,7 @@ class LogisticRegression(BayesianModel, KnowsCurvature):
         return (curvature + self.prior_scale**-2 * jnp.eye(self.dim, dtype=inputs.dtype))[None]
 
     def curvature_trace(self, points: Float[Array, "draws dim"], array: int, axis: int) -> Float[Array, "dim dim"]:
-        """The one block that there is."""
+        """The only block."""
         return self.curvature_blocks(points, array, axis, None)[0]
 
     def log_prior(self, x: Float[Array, " dim"]) -> Scalar:

@@ -27,7 +27,7 @@ class MultinomialRegression(BayesianModel, KnowsCurvature):
         ∇_{β_k} log p       = Σ_n (1[y_n = k] − P(y_n = k)) x_n − β_k / s².
 
     Every class has its own weights and none is a reference, so the likelihood does not change when one vector is added
-    to all of them; the prior decides there. The log posterior is concave.
+    to all of them; only the prior does. The log posterior is concave.
 
     The unknowns are the vector (β_0, β_1, …), the weights of the classes one after the other; `coefficients` makes it a
     matrix. In this order, logits and score of many points are one product of matrices each, and nothing is transposed.

@@ -19,7 +19,7 @@ from .rotation import array_shapes
 #: Starts are drawn from N(0, START_SD² I).
 START_SD = 2.0
 
-#: A start where the score is not finite is drawn again; so many tries in all.
+#: Tries for a start with a finite score.
 MAX_TRIES = 8
 
 

@@ -199,9 +199,9 @@ def closed_form_axes(
     return jnp.concatenate(sds), AxisRotation(rotation.views, tuple(factors))
 
 
-def _checked(target: Target, blocks: Array, shape: tuple[int, ...]) -> Array:
+def _checked(target: Target, blocks: Array | None, shape: tuple[int, ...]) -> Array:
     """Blocks of the curvature, or their sum, if they have this shape."""
-    if getattr(blocks, "shape", None) != shape:
+    if blocks is None or blocks.shape != shape:
         raise ValueError(
             f"{type(target).__name__}: curvature_blocks must return (rows, columns, columns) for every array and axis, "
             f"and curvature_trace (columns, columns); where shape {shape} is asked for, got {describe(blocks)}."
