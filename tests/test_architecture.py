@@ -25,6 +25,7 @@ LAYERS = [
     ["families"],
     ["samplers"],
     ["warmup"],
+    ["critics"],
     ["objectives"],
     ["defaults"],
     ["metrics"],
@@ -45,9 +46,9 @@ LATER_LAYERS_OF_POSTERIOR = {"fit_file", "interop"}
 
 PUBLIC = {
     "sivi": """CheckpointError DiagonalGaussian FitDiverged FitFileError FitReport ImplicitMixing MissingLogProb
-        NormalMixing Plateau Posterior SemiImplicit SiviError StudentT constraints correlation_cholesky datasets
-        defaults families fit interval load metrics objectives optimizers ordered plots positive real samplers schedules
-        simplex targets warmup""",
+        NormalMixing Plateau Posterior SemiImplicit SiviError StudentT constraints correlation_cholesky critics datasets
+        defaults families fit interval load metrics objectives optimizers ordered plots positive real samplers
+        schedules simplex targets warmup""",
     "sivi.constraints": "Constraint correlation_cholesky interval ordered positive real simplex",
     "sivi.interop": """to_arviz""",
     "sivi.datasets": """Dataset DatasetError Description Location PosteriorReference Scale Split describe fetch find
@@ -56,11 +57,11 @@ PUBLIC = {
     "sivi.targets": """Anchored Banana BayesianModel Bridge ExactTarget GaussianMixture IsotropicGaussian Layout
         LinearRegression LogDensity LogisticRegression Multimodal MultinomialRegression ScoreFunction Target Tempered
         Whitened XShaped as_target""",
-    "sivi.families": """Conditional ConditionalDistribution DiagonalGaussian Family ImplicitMixing Joint Mixing
-        NormalMixing SemiImplicit StudentT""",
-    "sivi.objectives": """Annealed Bridged CriticObjective CriticSpec CriticState DenoisingCritic FamilyCritic
-        GaussianKernel IMQKernel Kernel KernelStein LossObjective MLPCritic MinimaxObjective Objective PathKL
-        PlugInFisher RieszKernel ScoreMatching StructuredCritic SurrogateELBO UnbiasedELBO minimax""",
+    "sivi.families": """Conditional ConditionalDistribution DiagonalGaussian Family ImplicitMixing Joint
+        LocationScale Mixing NormalMixing SemiImplicit StudentT""",
+    "sivi.critics": "Critic CriticSettings MLPCritic StructuredCritic",
+    "sivi.objectives": """Annealed Bridged CriticObjective CriticState GaussianKernel IMQKernel Kernel KernelStein
+        LossObjective Objective PathKL PlugInFisher RieszKernel ScoreMatching SurrogateELBO UnbiasedELBO minimax""",
     "sivi.samplers": "SamplerRun effective_sample_size hmc nuts sgld split_rhat",
     "sivi.metrics": """CalibrationBins ClassificationScores FisherEstimate MomentErrors PredictiveScores
         classification_scores covariance_rmse energy_distance fisher_divergence knn_kl ksd mmd moment_errors noise_floor

@@ -26,7 +26,8 @@ from sivi.constraints import (
 )
 from sivi.constraints.base import from_json, to_json
 from sivi.constraints.half_line import HalfLine
-from sivi.objectives import MLPCritic, ScoreMatching
+from sivi.critics import MLPCritic
+from sivi.objectives import ScoreMatching
 from sivi.samplers import hmc
 from sivi.targets import LogDensity
 

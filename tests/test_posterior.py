@@ -12,7 +12,8 @@ from scipy import stats
 import sivi
 from contracts.plugins import small_family
 from oracles import LinearGaussian, linear_gaussian_family
-from sivi.objectives import MLPCritic, ScoreMatching
+from sivi.critics import MLPCritic
+from sivi.objectives import ScoreMatching
 from sivi.posterior import Posterior, stack_repeats
 from sivi.targets import Banana
 from sivi.warmup import IdentityMap

@@ -11,7 +11,8 @@ import sivi
 from contracts.plugins import small_family
 from oracles import linear_gaussian_family, linear_gaussian_model
 from sivi._start import _split_keys
-from sivi.objectives import LossObjective, MLPCritic, ScoreMatching
+from sivi.critics import MLPCritic
+from sivi.objectives import LossObjective, ScoreMatching
 from sivi.optimizers import Adam, OptimizerLike
 from sivi.posterior import Posterior, repeat_keys, stack_repeats
 from sivi.targets import Banana, LogDensity, ScoreFunction

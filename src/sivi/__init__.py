@@ -4,6 +4,7 @@ from importlib.metadata import PackageNotFoundError, version
 
 from . import (
     constraints,
+    critics,
     datasets,
     defaults,
     families,
@@ -45,6 +46,7 @@ __all__ = [
     "StudentT",
     "constraints",
     "correlation_cholesky",
+    "critics",
     "datasets",
     "defaults",
     "families",

@@ -14,6 +14,7 @@ from ._types import RepeatKeys
 from .batching import Batches
 from .families import Family
 from .objectives import Objective
+from .schedules import RunPlan
 from .stopping import Plateau, StopState, watch
 from .targets import Anchored, Target, Whitened
 
@@ -45,6 +46,7 @@ class Problem(eqx.Module):
     run_key: RepeatKeys
     rule: Plateau | None
     anchor: Float[Array, "repeats dim"] | None = None
+    batching: str = eqx.field(static=True, default="shuffle")
 
 
 def across_repeats(function: Callable[..., Any], repeats: int, *arguments: PyTree) -> PyTree:
@@ -106,7 +108,7 @@ def run_chunk(
     arrays, static = eqx.partition(carry, eqx.is_array)
 
     def update(step: Array, carry: Carry, orders: Array | None) -> tuple[Any, Any, Any, Any, dict[str, Array]]:
-        objective = problem.objective.bind(carry.stop.timeline(num_steps))
+        objective = problem.objective.bind(RunPlan(carry.stop.timeline(num_steps), problem.batching))
 
         def member(
             family: Family,

@@ -21,6 +21,7 @@ from .families import Family
 from .fit_file import fingerprint_of
 from .objectives import Objective
 from .posterior import Posterior, initial_states, repeat_keys, stack_repeats
+from .schedules import RunPlan
 from .stopping import Plateau, start_watch
 from .targets import Target
 from .targets.checks import check_batch_size, check_shapes
@@ -61,7 +62,7 @@ def start(
     given = _given_map(whiten, target.dim)
     check_split(target, batch_size)
     check_shapes(target, log_prob=target.knows_log_prob)
-    bound = objective.bind(num_steps)
+    bound = objective.bind(RunPlan.of(num_steps, batching))
     if family is not None:
         bound.check(family, target)
 

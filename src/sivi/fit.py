@@ -39,7 +39,8 @@ class FitReport:
         step: Updates done so far.
         num_steps: Updates asked for.
         family: The family now, in the coordinates u in which it is fitted.
-        state: The objective's state now; `objective.field(state, target, family)` is its critic as a function of u.
+        state: The objective's state now; its critic, as a function of u, is
+            `objective.critic_function(state, target, family)`.
         objective: The objective, bound to this run.
         target: The target in the same coordinates.
         metrics: Every metric over the last chunk, one value per update.
@@ -281,8 +282,7 @@ def _problem(start: Posterior, target: Target) -> Problem:
         batches = BATCHING[start.batching](batches_keys, target.num_data, start.batch_size)
         if start.anchored:
             anchor = anchors(target, start.affines, start.repeats)
-    objective = start.objective.with_batching(start.batching)
-    return Problem(objective, target, start.affines, batches, run_keys, start.stop_rule, anchor)
+    return Problem(start.objective, target, start.affines, batches, run_keys, start.stop_rule, anchor, start.batching)
 
 
 def _carry(start: Posterior) -> Carry:

@@ -12,8 +12,9 @@ import xarray
 
 import sivi
 from oracles import linear_gaussian_family
+from sivi.critics import MLPCritic
 from sivi.interop import to_arviz
-from sivi.objectives import MLPCritic, ScoreMatching
+from sivi.objectives import ScoreMatching
 from sivi.posterior import Posterior, stack_repeats
 from sivi.targets import Layout
 from sivi.warmup import DiagonalMap

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from .. import datasets, defaults
-from ..objectives import MLPCritic, ScoreMatching, SurrogateELBO
+from ..critics import MLPCritic
+from ..objectives import ScoreMatching, SurrogateELBO
 from ..optimizers import RMSProp
 from ..schedules import StepDecay
 from ..targets import MultinomialRegression

@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from .. import defaults
+from ..critics import MLPCritic
 from ..families import SemiImplicit
 from ..objectives import (
     Annealed,
     KernelStein,
-    MLPCritic,
     Objective,
     PlugInFisher,
     ScoreMatching,

@@ -15,7 +15,8 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import datasets, defaults
-from ..objectives import MLPCritic, ScoreMatching, SurrogateELBO
+from ..critics import MLPCritic
+from ..objectives import ScoreMatching, SurrogateELBO
 from ..optimizers import Adam
 from ..posterior import Posterior
 from ..schedules import StepDecay
