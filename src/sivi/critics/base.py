@@ -51,6 +51,7 @@ class Critic(eqx.Module):
 class CriticSettings(eqx.Module):
     """From a family to a critic."""
 
+    @abc.abstractmethod
     def check(self, family: Family) -> None:
         """Refuse, with a sentence, a family that this critic does not fit; its arrays may be shapes only."""
 

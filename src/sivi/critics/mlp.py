@@ -39,6 +39,9 @@ class MLPCritic(CriticSettings):
             raise ValueError(f"skip_scale must be 0 without skip; got {self.skip_scale}.")
         self.skip_scale = float(self.skip_scale or 0.0) if self.skip else None
 
+    def check(self, family: Family) -> None:
+        """Any family will do."""
+
     def init(self, key: PRNGKeyArray, family: Family) -> "NetworkCritic":
         network = MLP(
             family.dim,

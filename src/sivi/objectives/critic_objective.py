@@ -18,7 +18,7 @@ from ..optimizers import OptimizerLike
 from ..schedules import RunLike, RunPlan
 from ..targets import Target
 from ._minimax import CriticFunction, CriticOfScore
-from .base import Noise, Objective, replace_fields
+from .base import Noise, Objective, check_semi_implicit, replace_fields
 
 
 class CriticState(eqx.Module):
@@ -99,6 +99,9 @@ class CriticObjective(Objective):
         """What draws the noise that `critic_loss` takes: the family, unless a subclass says otherwise."""
         return family
 
+    def check_target(self, target: Target) -> None:
+        """Refuse, with a sentence, a target that lacks what a subclass needs of it."""
+
     def bound_settings(self, plan: RunPlan) -> dict[str, Any]:
         """Fields of a subclass that follow the run, bound to it."""
         return {}
@@ -112,6 +115,11 @@ class CriticObjective(Objective):
             critic_optimizer=optimizers.bind(self.critic_optimizer, plan.timeline * self.critic_steps),
             **self.bound_settings(plan),
         )
+
+    def check(self, family: Family, target: Target) -> None:
+        check_semi_implicit(self, family)
+        self.critic.check(family)
+        self.check_target(target)
 
     def init(self, key: PRNGKeyArray, family: SemiImplicit, target: Target) -> CriticState:
         critic = self._warm(jax.random.fold_in(key, 1), self.critic.init(key, family), family, target)

@@ -8,15 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import check_positive
+from .._arguments import check_optional, check_positive
 
 _MEDIAN_PARTICLES = 100
 #: A kernel as wide as the particles sees little of their shape.
 DEFAULT_FACTOR = 0.5
-
-
-def _check_bandwidth(bandwidth: float | None) -> float | None:
-    return None if bandwidth is None else check_positive("bandwidth", bandwidth)
 
 
 class Kernel(eqx.Module):
@@ -56,7 +52,9 @@ class GaussianKernel(RadialKernel):
         factor: See `bandwidth`.
     """
 
-    bandwidth: float | None = eqx.field(static=True, converter=_check_bandwidth, default=None)
+    bandwidth: float | None = eqx.field(
+        static=True, converter=partial(check_optional, check_positive, "bandwidth"), default=None
+    )
     factor: float = eqx.field(static=True, converter=partial(check_positive, "factor"), default=DEFAULT_FACTOR)
 
     def profile(self, ratio: Float[Array, "n n"]) -> Float[Array, "n n"]:
@@ -71,7 +69,9 @@ class IMQKernel(RadialKernel):
         factor: See `bandwidth`.
     """
 
-    bandwidth: float | None = eqx.field(static=True, converter=_check_bandwidth, default=None)
+    bandwidth: float | None = eqx.field(
+        static=True, converter=partial(check_optional, check_positive, "bandwidth"), default=None
+    )
     factor: float = eqx.field(static=True, converter=partial(check_positive, "factor"), default=DEFAULT_FACTOR)
 
     def profile(self, ratio: Float[Array, "n n"]) -> Float[Array, "n n"]:

@@ -17,21 +17,17 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
-from .._arguments import check_count, check_positive
+from .._arguments import check_count, check_optional, check_positive
 from .._types import Metrics, Scalar
 from ..critics import Critic, CriticSettings, MLPCritic
 from ..critics.base import NoiseSource, PointFunction
-from ..families import Family, SemiImplicit
+from ..families import SemiImplicit
 from ..optimizers import Adam, OptimizerLike, check_optimizer
 from ..schedules import Cosine
 from ..targets import Target
 from ._minimax import CriticFunction, CriticOfScore, minimax_value, score_pairs
-from .base import Noise, check_semi_implicit
+from .base import Noise
 from .critic_objective import CriticObjective
-
-
-def _check_clip(clip: float | None) -> float | None:
-    return None if clip is None else check_positive("clip", clip)
 
 
 class PathKL(CriticObjective):
@@ -69,11 +65,7 @@ class PathKL(CriticObjective):
         converter=partial(check_optimizer, "critic_optimizer"), default=Adam(Cosine(4e-3), b1=0.9, b2=0.99)
     )
     critic: CriticSettings = MLPCritic(skip=True)
-    clip: float | None = eqx.field(static=True, converter=_check_clip, default=10.0)
-
-    def check(self, family: Family, target: Target) -> None:
-        check_semi_implicit(self, family)
-        self.critic.check(family)
+    clip: float | None = eqx.field(static=True, converter=partial(check_optional, check_positive, "clip"), default=10.0)
 
     def full_critic(self, network: PointFunction, step: Int[Array, ""]) -> CriticFunction:
         return CriticFunction(network, 1.0)

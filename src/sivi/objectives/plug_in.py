@@ -13,7 +13,7 @@ from .._arguments import check_count
 from .._types import Metrics, Scalar
 from ..critics import Critic, CriticSettings, MLPCritic
 from ..critics.base import PointFunction
-from ..families import Family, SemiImplicit
+from ..families import SemiImplicit
 from ..optimizers import Adam, OptimizerLike, check_optimizer
 from ..schedules import Cosine, RunPlan, Schedule, as_schedule
 from ..targets import Target
@@ -28,7 +28,7 @@ from ._minimax import (
     score_pairs,
     splits,
 )
-from .base import Noise, check_score_derivative, check_semi_implicit
+from .base import Noise, check_score_derivative
 from .critic_objective import CriticObjective
 
 
@@ -60,9 +60,7 @@ class PlugInFisher(CriticObjective):
     psi: Schedule = eqx.field(converter=partial(as_schedule, name="psi"), default=0.0)
     split: bool | None = eqx.field(static=True, converter=check_split, default=None)
 
-    def check(self, family: Family, target: Target) -> None:
-        check_semi_implicit(self, family)
-        self.critic.check(family)
+    def check_target(self, target: Target) -> None:
         if not is_zero(self.psi):
             check_score_derivative(self, target)
 

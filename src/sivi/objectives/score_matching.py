@@ -20,7 +20,7 @@ from .._arguments import check_count
 from .._types import Metrics, Scalar
 from ..critics import Critic, CriticSettings, MLPCritic
 from ..critics.base import PointFunction
-from ..families import Family, SemiImplicit
+from ..families import SemiImplicit
 from ..optimizers import Adam, OptimizerLike, check_optimizer
 from ..schedules import Cosine, RunPlan, Schedule, as_schedule
 from ..targets import Target
@@ -33,7 +33,7 @@ from ._minimax import (
     minimax,
     splits,
 )
-from .base import Noise, check_score_derivative, check_semi_implicit
+from .base import Noise, check_score_derivative
 from .critic_objective import CriticObjective
 
 
@@ -86,9 +86,7 @@ class ScoreMatching(CriticObjective):
         """Whether a minibatch is split."""
         return splits(self.psi, self.split)
 
-    def check(self, family: Family, target: Target) -> None:
-        check_semi_implicit(self, family)
-        self.critic.check(family)
+    def check_target(self, target: Target) -> None:
         check_score_derivative(self, target)
 
     def bound_settings(self, plan: RunPlan) -> dict[str, Any]:

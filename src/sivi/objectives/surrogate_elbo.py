@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from .. import optimizers
-from .._arguments import check_count
+from .._arguments import check_count, check_optional
 from .._types import Metrics, Scalar
 from ..families import Family, SemiImplicit
 from ..optimizers import Adam, OptimizerLike, check_optimizer
@@ -30,10 +30,6 @@ def _as_num_aux(num_aux: int | Schedule) -> Schedule:
     if isinstance(num_aux, Schedule):
         return num_aux
     return as_schedule(check_count("num_aux", num_aux, minimum=0), "num_aux")
-
-
-def _check_block_size(block_size: int | None) -> int | None:
-    return None if block_size is None else check_count("block_size", block_size)
 
 
 class SurrogateState(eqx.Module):
@@ -68,7 +64,9 @@ class SurrogateELBO(Objective):
     _: KW_ONLY
     num_particles: int = eqx.field(static=True, converter=partial(check_count, "num_particles"), default=128)
     num_aux: Schedule = eqx.field(converter=_as_num_aux, default=128)
-    block_size: int | None = eqx.field(static=True, converter=_check_block_size, default=None)
+    block_size: int | None = eqx.field(
+        static=True, converter=partial(check_optional, check_count, "block_size"), default=None
+    )
     optimizer: OptimizerLike = eqx.field(
         converter=partial(check_optimizer, "optimizer"), default=Adam(Cosine(1e-3), b2=0.99)
     )
