@@ -24,6 +24,7 @@ LAYERS = [
     ["families"],
     ["samplers"],
     ["warmup"],
+    ["critics"],
     ["objectives"],
     ["defaults"],
     ["metrics"],
@@ -44,7 +45,7 @@ LATER_LAYERS_OF_POSTERIOR = {"_storage", "interop"}
 PUBLIC = {
     "sivi": """CheckpointError Constraint DiagonalGaussian FitDiverged FitFileError FitReport ImplicitMixing
         MissingLogProb NormalMixing Plateau Posterior SemiImplicit SiviError StudentT constraints coordinates correlation_cholesky
-        datasets defaults families fit interval load metrics objectives optimizers ordered plots positive real samplers
+        critics datasets defaults families fit interval load metrics objectives optimizers ordered plots positive real samplers
         schedules simplex targets warmup""",
     "sivi.constraints": "Constraint correlation_cholesky interval ordered positive real simplex",
     "sivi.interop": """to_arviz""",
@@ -55,11 +56,11 @@ PUBLIC = {
     "sivi.targets": """Banana BayesianModel BridgedTarget ControlVariate ExactTarget GaussianMixture IsotropicGaussian
         KnowsCurvature Layout LinearRegression LogDensity LogisticRegression Multimodal MultinomialRegression
         ScoreFunction Target Tempered Whitened XShaped as_target""",
-    "sivi.families": """Conditional ConditionalDistribution DiagonalGaussian Family ImplicitMixing Joint Mixing
-        NormalMixing SemiImplicit StudentT""",
-    "sivi.objectives": """Annealed Bridged CriticObjective CriticSpec CriticState DenoisingCritic FamilyCritic
-        GaussianKernel IMQKernel Kernel KernelStein LossObjective MLPCritic MinimaxObjective Objective PathKL
-        PlugInFisher RieszKernel ScoreMatching StructuredCritic SurrogateELBO UnbiasedELBO minimax""",
+    "sivi.families": """Conditional ConditionalDistribution DiagonalGaussian Family ImplicitMixing Joint
+        LocationScale Mixing NormalMixing SemiImplicit StudentT""",
+    "sivi.critics": "Critic CriticSettings MLPCritic StructuredCritic",
+    "sivi.objectives": """Annealed Bridged CriticObjective CriticState GaussianKernel IMQKernel Kernel KernelStein
+        LossObjective Objective PathKL PlugInFisher RieszKernel ScoreMatching SurrogateELBO UnbiasedELBO minimax""",
     "sivi.samplers": "SamplerRun effective_sample_size hmc nuts sgld split_rhat",
     "sivi.metrics": """CalibrationBins ClassificationScores FisherEstimate MomentErrors PredictiveScores
         classification_scores covariance_rmse energy_distance fisher_divergence knn_kl ksd mmd moment_errors noise_floor

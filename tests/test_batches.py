@@ -8,7 +8,8 @@ import pytest
 import sivi
 from oracles import linear_gaussian_model
 from sivi._batches import BATCHING, BatchWindows, ParticleBatches, RotatingBatches, ShuffledBatches
-from sivi.objectives import MLPCritic, ScoreMatching
+from sivi.critics import MLPCritic
+from sivi.objectives import ScoreMatching
 
 OBJECTIVE = ScoreMatching(num_particles=16, critic=MLPCritic((8,)))
 

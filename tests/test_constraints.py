@@ -24,7 +24,8 @@ from sivi.constraints import (
 )
 from sivi.constraints._half_line import HalfLine
 from sivi.constraints.base import from_json, to_json
-from sivi.objectives import MLPCritic, ScoreMatching
+from sivi.critics import MLPCritic
+from sivi.objectives import ScoreMatching
 from sivi.samplers import hmc
 from sivi.targets import LogDensity
 

@@ -9,7 +9,8 @@ import unfitted
 from contracts.plugins import small_family
 from oracles import linear_gaussian_family
 from sivi.coordinates import IdentityMap
-from sivi.objectives import MLPCritic, ScoreMatching
+from sivi.critics import MLPCritic
+from sivi.objectives import ScoreMatching
 from sivi.targets import Banana
 
 OBJECTIVE = ScoreMatching(num_particles=16, critic=MLPCritic((8,)))

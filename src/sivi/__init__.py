@@ -3,6 +3,7 @@
 from . import (
     constraints,
     coordinates,
+    critics,
     datasets,
     defaults,
     families,
@@ -41,6 +42,7 @@ __all__ = [
     "StudentT",
     "constraints",
     "coordinates",
+    "critics",
     "datasets",
     "defaults",
     "families",

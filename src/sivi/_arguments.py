@@ -3,7 +3,7 @@
 import functools
 import operator
 from collections.abc import Callable
-from typing import Any, SupportsIndex
+from typing import Any, SupportsIndex, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -11,6 +11,8 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from ._types import KeyLike
+
+_T = TypeVar("_T")
 
 
 def as_key(key: KeyLike, name: str = "key") -> PRNGKeyArray:
@@ -82,3 +84,8 @@ def positive(name: str) -> Callable[[object], float]:
 def count(name: str, minimum: int = 1) -> Callable[[object], int]:
     """`check_count` of the argument `name`: the converter of a field."""
     return functools.partial(check_count, name, minimum=minimum)
+
+
+def check_optional(check: Callable[[str, object], _T], name: str, value: object) -> _T | None:
+    """None, or `value` as another check of this module returns it."""
+    return None if value is None else check(name, value)

@@ -37,14 +37,14 @@ def fails(capsys, *arguments, code=2):
 @pytest.fixture
 def small(monkeypatch):
     """With an objective that is quick to compile in place of the default one."""
-    objective = sivi.objectives.ScoreMatching(num_particles=8, critic=sivi.objectives.MLPCritic((4,)))
+    objective = sivi.objectives.ScoreMatching(num_particles=8, critic=sivi.critics.MLPCritic((4,)))
     monkeypatch.setattr(_fit, "fit", partial(sivi.fit, objective=objective))
 
 
 @pytest.fixture(scope="module")
 def made():
     """A posterior of two repeats for tests that are not about the fit."""
-    objective = sivi.objectives.ScoreMatching(num_particles=8, critic=sivi.objectives.MLPCritic((4,)))
+    objective = sivi.objectives.ScoreMatching(num_particles=8, critic=sivi.critics.MLPCritic((4,)))
     return sivi.fit(
         lambda x: -jnp.sum(x**2), dim=2, objective=objective, num_steps=4, repeats=2, whiten=None, progress=False
     )

@@ -10,7 +10,7 @@ import optax
 
 import sivi
 from oracles import linear_gaussian_model
-from sivi import constraints, families, objectives, optimizers, samplers, schedules, targets
+from sivi import constraints, critics, families, objectives, optimizers, samplers, schedules, targets
 from sivi.coordinates import DenseMap
 
 TARGETS = {
@@ -58,7 +58,7 @@ CONDITIONALS = {
     "StudentT-network": lambda key: families.StudentT(3, 2, hidden=(16,), scale="network", key=key),
 }
 
-_SMALL = {"num_particles": 32, "critic": objectives.MLPCritic((16,))}
+_SMALL = {"num_particles": 32, "critic": critics.MLPCritic((16,))}
 
 OBJECTIVES = {
     "ScoreMatching": lambda: objectives.ScoreMatching(**_SMALL),
@@ -67,7 +67,7 @@ OBJECTIVES = {
     "PlugInFisher": lambda: objectives.PlugInFisher(**_SMALL),
     "PathKL": lambda: objectives.PathKL(critic_warmup=3, **_SMALL),
     "PathKL-structured": lambda: objectives.PathKL(
-        num_particles=32, critic_warmup=3, critic=objectives.StructuredCritic((16,))
+        num_particles=32, critic_warmup=3, critic=critics.StructuredCritic((16,))
     ),
     "SurrogateELBO": lambda: objectives.SurrogateELBO(num_particles=16, num_aux=5, block_size=3),
     "SurrogateELBO-growing": lambda: objectives.SurrogateELBO(num_particles=16, num_aux=schedules.Ramp(1, 9)),

@@ -13,16 +13,8 @@ import pytest
 import sivi
 from contracts.plugins import small_family
 from oracles import linear_gaussian_model
-from sivi.objectives import (
-    GaussianKernel,
-    IMQKernel,
-    KernelStein,
-    MLPCritic,
-    PathKL,
-    ScoreMatching,
-    SurrogateELBO,
-    UnbiasedELBO,
-)
+from sivi.critics import MLPCritic
+from sivi.objectives import GaussianKernel, IMQKernel, KernelStein, PathKL, ScoreMatching, SurrogateELBO, UnbiasedELBO
 from sivi.targets import Banana, ScoreFunction
 
 pytestmark = pytest.mark.usefixtures("as_a_user")

@@ -14,7 +14,8 @@ import sivi
 from contracts.plugins import small_family
 from oracles import linear_gaussian_model
 from sivi._fitting import loop
-from sivi.objectives import Annealed, LossObjective, MLPCritic, ScoreMatching
+from sivi.critics import MLPCritic
+from sivi.objectives import Annealed, LossObjective, ScoreMatching
 from sivi.optimizers import Adam, OptimizerLike
 from sivi.targets import Banana, LogDensity
 
@@ -254,7 +255,8 @@ class TestInterrupt:
 
 KILLED = """
 import sys, sivi
-from sivi.objectives import MLPCritic, ScoreMatching
+from sivi.critics import MLPCritic
+from sivi.objectives import ScoreMatching
 path, resume = sys.argv[1], sys.argv[2] == "resume"
 objective = ScoreMatching(num_particles=16, critic=MLPCritic((8,)))
 print("start", flush=True)

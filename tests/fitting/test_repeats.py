@@ -13,7 +13,8 @@ from oracles import linear_gaussian_family, linear_gaussian_model
 from sivi._fitting.start import _split_keys
 from sivi._repeats import repeat_keys
 from sivi.coordinates import DenseMap, DiagonalMap, IdentityMap
-from sivi.objectives import LossObjective, MLPCritic, ScoreMatching
+from sivi.critics import MLPCritic
+from sivi.objectives import LossObjective, ScoreMatching
 from sivi.optimizers import Adam, OptimizerLike
 from sivi.targets import Banana, LogDensity, ScoreFunction
 from unfitted import posterior_of

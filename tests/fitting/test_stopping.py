@@ -8,7 +8,8 @@ import pytest
 
 import sivi
 from contracts.plugins import small_family
-from sivi.objectives import MLPCritic, Objective, ScoreMatching
+from sivi.critics import MLPCritic
+from sivi.objectives import Objective, ScoreMatching
 from sivi.schedules import Cosine, Ramp, Schedule, Timeline
 from sivi.stopping import Plateau, init_stop, update_stop
 from sivi.targets import Banana
@@ -123,8 +124,8 @@ class Recorder(Objective):
     schedule: Schedule
     flat_from: int = eqx.field(static=True)
 
-    def bind(self, num_steps):
-        return Recorder(self.schedule.bind(num_steps), self.flat_from)
+    def bind(self, plan):
+        return Recorder(self.schedule.bind(plan), self.flat_from)
 
     def init(self, key, family, target):
         return jnp.int32(0)

@@ -13,8 +13,9 @@ import xarray
 import sivi
 from oracles import ar1, linear_gaussian_family
 from sivi.coordinates import DiagonalMap
+from sivi.critics import MLPCritic
 from sivi.interop import to_arviz
-from sivi.objectives import MLPCritic, ScoreMatching
+from sivi.objectives import ScoreMatching
 from sivi.posterior import Posterior
 from sivi.targets import Layout
 from unfitted import posterior_of

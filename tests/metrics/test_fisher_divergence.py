@@ -10,11 +10,11 @@ import oracles
 import sivi
 from oracles import bonferroni, gaussian_target, linear_gaussian_family, linear_gaussian_model
 from sivi.coordinates import DiagonalMap
+from sivi.critics import MLPCritic, StructuredCritic
 from sivi.families import Conditional, Family
 from sivi.families.diagonal_gaussian import GaussianAt
 from sivi.metrics import fisher_divergence
 from sivi.metrics._family_score import _moments, train_family_score
-from sivi.objectives import MLPCritic, StructuredCritic
 from sivi.optimizers import Adam
 from sivi.targets import GaussianMixture, IsotropicGaussian
 from unfitted import posterior_of
@@ -191,7 +191,7 @@ def test_any_family_will_do_with_its_score():
         ({"num_steps": 0}, ValueError, r"^num_steps must be at least 1; got 0\.$"),
         ({"key": "seed"}, TypeError, r"^key must be an int or one JAX random key; got 'seed'\.$"),
         ({"score_q": jnp.sum}, ValueError, r"^score_q must return a vector of shape \(3,\); got an array of .*\(\)\.$"),
-        ({"critic": "mlp"}, TypeError, r"^critic must be settings such as sivi.objectives.MLPCritic\(\); got 'mlp'\.$"),
+        ({"critic": "mlp"}, TypeError, r"^critic must be settings such as sivi.critics.MLPCritic\(\); got 'mlp'\.$"),
         (
             {
                 "fit": sivi.SemiImplicit(

@@ -8,8 +8,9 @@ import pytest
 
 import sivi
 from contracts.plugins import small_family
+from sivi.critics import MLPCritic
 from sivi.families import Family
-from sivi.objectives import Annealed, Bridged, MLPCritic, Objective, PathKL
+from sivi.objectives import Annealed, Bridged, Objective, PathKL
 from sivi.schedules import Ramp
 from sivi.targets import (
     Banana,
@@ -175,13 +176,13 @@ def test_the_field_of_a_state_is_that_of_the_bridge_while_it_stands_and_of_the_t
     state = bridged.init(key, family, target())
     x = jnp.array([0.0, -4.0])  # far from both modes
     score = BridgedTarget(target(), BASE, state.log_odds).score(x)
-    field = bridged.field(state, target())
+    field = bridged.critic_function(state, target())
     assert field is not None
     np.testing.assert_allclose(field(x), score + state.inner.critic(x), rtol=1e-5)
     assert np.abs(score - target().score(x)).max() > 1.0
-    gone = bridged.field(eqx.tree_at(lambda s: s.share, state, jnp.zeros_like(state.share)), target())
+    gone = bridged.critic_function(eqx.tree_at(lambda s: s.share, state, jnp.zeros_like(state.share)), target())
     assert gone is not None
-    np.testing.assert_allclose(gone(x), plain.field(state.inner, target())(x), rtol=1e-6)
+    np.testing.assert_allclose(gone(x), plain.critic_function(state.inner, target())(x), rtol=1e-6)
 
 
 def test_the_share_follows_its_schedule_and_never_rises_again():

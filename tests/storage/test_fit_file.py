@@ -17,7 +17,8 @@ import sivi
 from contracts.plugins import small_family
 from oracles import LinearGaussian, linear_gaussian_family
 from sivi._storage import codec, old_names
-from sivi.objectives import MLPCritic, ScoreMatching
+from sivi.critics import MLPCritic
+from sivi.objectives import ScoreMatching
 from sivi.targets import Banana
 
 OBJECTIVE = ScoreMatching(num_particles=16, critic=MLPCritic((8,)))

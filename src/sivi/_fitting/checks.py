@@ -67,7 +67,7 @@ def settings_of(target: Target, recipe: Recipe, given: FitArguments) -> tuple[Fi
     check_rows(target, batch_size)
     check_shapes(target, log_prob=target.knows_log_prob)
     start = eqx.filter_eval_shape(recipe.family, jax.random.key(0)) if family is None else family
-    settings.objective.bind(settings.num_steps).check(start, target)
+    settings.bound_objective().check(start, target)
     return settings, coordinates
 
 

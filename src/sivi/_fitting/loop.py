@@ -22,6 +22,7 @@ from .._types import RepeatKeys
 from ..coordinates import AffineMap
 from ..objectives import Objective
 from ..posterior import Posterior
+from ..schedules import RunPlan
 from ..stopping import Plateau, update_stop
 from ..targets import Target
 from . import member
@@ -44,6 +45,7 @@ class LoopInputs(eqx.Module):
         run_key: Of the updates.
         rule: Early stopping.
         centre_score: The score on all data at the centre of the coordinates; None without a control variate.
+        batching: The order of minibatches, by its name in `sivi.fit`.
     """
 
     objective: Objective
@@ -53,6 +55,7 @@ class LoopInputs(eqx.Module):
     run_key: RepeatKeys
     rule: Plateau | None
     centre_score: Float[Array, "repeats dim"] | None = None
+    batching: str = eqx.field(static=True, default="shuffle")
 
 
 def inputs_of(settings: FitSettings, target: Target, affines: AffineMap) -> LoopInputs:
@@ -63,8 +66,8 @@ def inputs_of(settings: FitSettings, target: Target, affines: AffineMap) -> Loop
         batches = BATCHING[settings.batching](batches_keys, target.num_data, settings.batch_size)
         if settings.control_variate:
             centre_score = _centre_scores(target, affines, settings.repeats)
-    objective = settings.objective.with_batching(settings.batching)
-    return LoopInputs(objective, target, affines, batches, run_keys, settings.stop_rule, centre_score)
+    rule, order = settings.stop_rule, settings.batching
+    return LoopInputs(settings.objective, target, affines, batches, run_keys, rule, centre_score, order)
 
 
 @eqx.filter_jit
@@ -96,7 +99,7 @@ def run_chunk(
     arrays, static = eqx.partition(state, eqx.is_array)
 
     def update(step: Array, state: RunState, orders: Array | None) -> tuple[Any, Any, Any, Any, dict[str, Array]]:
-        objective = inputs.objective.bind(state.stop.timeline(num_steps))
+        objective = inputs.objective.bind(RunPlan(state.stop.timeline(num_steps), inputs.batching))
         one = functools.partial(member.update, step, objective, inputs.target)
         own = (state.families, state.states, state.skipped, state.streak, inputs.affine, inputs.run_key)
         batch = None if batches is None else (batches, orders)

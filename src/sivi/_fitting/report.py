@@ -26,7 +26,8 @@ class FitReport:
         step: Updates done so far.
         num_steps: Updates asked for.
         family: The family now, in the coordinates u in which it is fitted.
-        state: The objective's state now; `objective.field(state, target, family)` is its critic as a function of u.
+        state: The objective's state now; its critic, as a function of u, is
+            `objective.critic_function(state, target, family)`.
         objective: The objective, bound to this run.
         target: The target in the same coordinates.
         metrics: Every metric over the last chunk, one value per update.
@@ -57,7 +58,7 @@ def report_of(
     settings, parts, own_target = run.settings, (run.state.families, run.state.states), None
     if settings.repeats == 1:
         parts, own_target = member_of(parts, 0), in_fit_coordinates(target, member_of(affine, 0))
-    objective = settings.objective.bind(settings.num_steps)
+    objective = settings.bound_objective()
     return FitReport(run.step, settings.num_steps, *parts, objective, own_target, metrics, posterior)
 
 

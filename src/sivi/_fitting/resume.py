@@ -82,7 +82,7 @@ def with_target(posterior: Posterior, target: Target | Callable[..., Array]) -> 
     settings, state = posterior.run.settings, posterior.run.state
     skeleton = eqx.filter_eval_shape(
         initial_states,
-        settings.objective.bind(settings.num_steps),
+        settings.bound_objective(),
         repeat_keys(settings.key, settings.repeats),
         state.families,
         posterior.affines,

@@ -60,7 +60,7 @@ def start(
         values = _values_at(target, points)
         if check:
             check_values(np.asarray(points), {name: np.asarray(value) for name, value in values.items()})
-        objective = settings.objective.bind(settings.num_steps)
+        objective = settings.bound_objective()
         states = _initial_states(objective, state_keys, families, affines, target)
         zeros = jnp.zeros(repeats, jnp.int32)
         stop = init_stop(settings.stop_rule, settings.num_steps, repeats)

@@ -86,6 +86,6 @@ def shown_draws(posterior: Posterior, key: int) -> np.ndarray:
 def critic_at(posterior: Posterior, target: Target, points: np.ndarray) -> np.ndarray:
     """The critic of a fit at points (n, 2)."""
     assert posterior.objective is not None
-    field = posterior.objective.bind(posterior.num_steps).field(posterior.state, target)
-    assert field is not None, "only an objective with a critic has arrows"
-    return np.asarray(eqx.filter_jit(jax.vmap(field))(jnp.asarray(points, float)), np.float32)
+    critic = posterior.objective.bind(posterior.num_steps).critic_function(posterior.state, target)
+    assert critic is not None, "only an objective with a critic has arrows"
+    return np.asarray(eqx.filter_jit(jax.vmap(critic))(jnp.asarray(points, float)), np.float32)

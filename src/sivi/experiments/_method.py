@@ -11,8 +11,9 @@ import jax
 import numpy as np
 
 from .. import defaults
+from ..critics import MLPCritic
 from ..families import DiagonalGaussian, NormalMixing, SemiImplicit
-from ..objectives import MLPCritic, Objective, PlugInFisher, ScoreMatching, UnbiasedELBO
+from ..objectives import Objective, PlugInFisher, ScoreMatching, UnbiasedELBO
 from ..optimizers import RMSProp
 from ..schedules import Schedule
 

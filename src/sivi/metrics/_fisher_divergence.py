@@ -12,8 +12,8 @@ from jaxtyping import Array, PRNGKeyArray
 from .._arguments import as_key, check_count, default_float, describe
 from .._types import KeyLike
 from ..coordinates import AffineMap, IdentityMap
+from ..critics import CriticSettings, MLPCritic
 from ..families import Family, SemiImplicit
-from ..objectives import CriticSpec, MLPCritic
 from ..optimizers import Adam, OptimizerLike, check_optimizer
 from ..schedules import Cosine
 from ..targets import Target, Whitened
@@ -49,7 +49,7 @@ def fisher_divergence(
     num_draws: int = 10_000,
     num_steps: int = 4000,
     num_particles: int = 512,
-    critic: CriticSpec | None = None,
+    critic: CriticSettings | None = None,
     optimizer: OptimizerLike | None = None,
 ) -> FisherEstimate:
     """E_q‖S(x) − ∇log q(x)‖², where S is the target's score and q a fitted family.
@@ -113,8 +113,8 @@ def fisher_divergence(
     else:
         if not isinstance(family, SemiImplicit):
             raise TypeError(f"fit must be semi-implicit, or score_q given; got {describe(family)}.")
-        if critic is not None and not isinstance(critic, CriticSpec):
-            raise TypeError(f"critic must be settings such as sivi.objectives.MLPCritic(); got {describe(critic)}.")
+        if critic is not None and not isinstance(critic, CriticSettings):
+            raise TypeError(f"critic must be settings such as sivi.critics.MLPCritic(); got {describe(critic)}.")
         critic = MLPCritic((128, 128), skip=True, final_scale=0.0) if critic is None else critic
         optimizer = Adam(Cosine(3e-3), b2=0.99) if optimizer is None else optimizer
         check_optimizer("optimizer", optimizer)

@@ -10,15 +10,15 @@ import jax.numpy as jnp
 from jaxtyping import Array, Int, PRNGKeyArray, PyTree
 
 from .. import optimizers
-from .._arguments import check_count
 from .._types import Metrics, Scalar
+from ..critics import Critic, CriticSettings
+from ..critics.base import NoiseSource, PointFunction
 from ..families import Family, SemiImplicit
-from ..optimizers import Adam, OptimizerLike, check_optimizer
-from ..schedules import Cosine, Steps
+from ..optimizers import OptimizerLike
+from ..schedules import RunLike, RunPlan
 from ..targets import Target
-from .base import Noise, Objective, replace_fields
-from .critic import Critic, CriticSpec, MLPCritic, PointCritic, critic_at
-from .score_pairs import Field
+from ._minimax import CriticFunction, CriticOfScore
+from .base import Noise, Objective, check_semi_implicit, replace_fields
 
 
 class CriticState(eqx.Module):
@@ -32,7 +32,7 @@ class CriticState(eqx.Module):
     """
 
     step: Int[Array, ""]
-    critic: PyTree
+    critic: Critic
     optimizer: PyTree
     critic_optimizer: PyTree
 
@@ -40,63 +40,45 @@ class CriticState(eqx.Module):
 class CriticObjective(Objective):
     """Alternate one step of the family with `critic_steps` steps of a critic network, on fresh noise each.
 
-    A subclass says what each of the two descends.
+    A subclass lists these fields, with its defaults, and says what each of the two players descends. The critic has to
+    keep up with the family, so its rate is the larger one by default.
 
-    Args:
+    Attributes:
         num_particles: m, draws of x per family update.
         critic_steps: K, critic updates per family update.
         critic_particles: Draws per critic update; `num_particles` when left out.
         critic_warmup: Critic updates, on all data, before the family's first.
-        optimizer: Of the family: `sivi.optimizers` settings or any Optax transform; Adam when left out.
+        optimizer: Of the family: `sivi.optimizers` settings or any Optax transform.
         critic_optimizer: Of the critic, likewise; its schedules count the critic's own updates.
-        critic: Settings of the network f_ψ.
+        critic: Settings of the network f_ψ, such as `sivi.critics.MLPCritic`.
     """
 
-    num_particles: int = eqx.field(static=True)
-    critic_steps: int = eqx.field(static=True)
-    critic_particles: int = eqx.field(static=True)
-    critic_warmup: int = eqx.field(static=True)
-    optimizer: OptimizerLike
-    critic_optimizer: OptimizerLike
-    critic: CriticSpec
+    num_particles: eqx.AbstractVar[int]
+    critic_steps: eqx.AbstractVar[int]
+    critic_particles: eqx.AbstractVar[int]
+    critic_warmup: eqx.AbstractVar[int]
+    optimizer: eqx.AbstractVar[OptimizerLike]
+    critic_optimizer: eqx.AbstractVar[OptimizerLike]
+    critic: eqx.AbstractVar[CriticSettings]
 
-    def __init__(
-        self,
-        *,
-        num_particles: int = 256,
-        critic_steps: int = 1,
-        critic_particles: int | None = None,
-        critic_warmup: int = 0,
-        optimizer: OptimizerLike | None = None,
-        critic_optimizer: OptimizerLike | None = None,
-        critic: CriticSpec | None = None,
-    ):
-        self.num_particles = check_count("num_particles", num_particles)
-        self.critic_steps = check_count("critic_steps", critic_steps)
-        self.critic_particles = check_count(
-            "critic_particles", num_particles if critic_particles is None else critic_particles
-        )
-        self.critic_warmup = check_count("critic_warmup", critic_warmup, minimum=0)
-        self.optimizer = Adam(Cosine(1e-3), b1=0.5, b2=0.99) if optimizer is None else optimizer
-        self.critic_optimizer = Adam(Cosine(4e-3), b1=0.5, b2=0.99) if critic_optimizer is None else critic_optimizer
-        check_optimizer("optimizer", self.optimizer)
-        check_optimizer("critic_optimizer", self.critic_optimizer)
-        self.critic = MLPCritic() if critic is None else critic
+    def __post_init__(self) -> None:
+        if self.critic_particles is None:
+            self.critic_particles = self.num_particles
 
     @abc.abstractmethod
-    def field_of(self, critic: PointCritic, step: Int[Array, ""]) -> Field:
-        """The whole critic g as a function of x, then of S(x), given f_ψ as a function of x."""
+    def full_critic(self, network: PointFunction, step: Int[Array, ""]) -> CriticFunction:
+        """The critic g as a function of x, then of S(x), given f_ψ as a function of x."""
 
     @abc.abstractmethod
     def family_loss(
         self,
         family: SemiImplicit,
-        field: Field,
+        critic: CriticOfScore,
         target: Target,
         batch: Int[Array, " batch"] | None,
         noise: Noise,
     ) -> tuple[Scalar, Metrics]:
-        """What the family descends while the critic `field` is held fixed, and scalars to record.
+        """What the family descends while the critic g is held fixed, and scalars to record.
 
         A `loss` among them is recorded in place of the value descended.
         """
@@ -109,21 +91,35 @@ class CriticObjective(Objective):
         family: SemiImplicit,
         target: Target,
         batch: Int[Array, " batch"] | None,
-        noise: Noise,
+        noise: Any,
     ) -> Scalar:
         """What the critic descends while the family is held fixed."""
 
-    def critic_noise(self, key: PRNGKeyArray, critic: Critic, family: SemiImplicit, shape: tuple[int, ...]) -> Any:
-        """The noise that `critic_loss` takes, where that is not of draws of the family; None where it is."""
-        return None
+    def critic_noise_source(self, critic: Critic, family: SemiImplicit) -> NoiseSource:
+        """What draws the noise that `critic_loss` takes: the family, unless a subclass says otherwise."""
+        return family
 
-    def bind(self, num_steps: Steps) -> "CriticObjective":
+    def check_target(self, target: Target) -> None:
+        """Refuse, with a sentence, a target that lacks what a subclass needs of it."""
+
+    def bound_settings(self, plan: RunPlan) -> dict[str, Any]:
+        """Fields of a subclass that follow the run, bound to it."""
+        return {}
+
+    def bind(self, plan: RunLike) -> "CriticObjective":
+        plan = RunPlan.of(plan)
         return replace_fields(
             self,
-            optimizer=optimizers.bind(self.optimizer, num_steps),
+            optimizer=optimizers.bind(self.optimizer, plan),
             # The critic's schedules count its own updates.
-            critic_optimizer=optimizers.bind(self.critic_optimizer, num_steps * self.critic_steps),
+            critic_optimizer=optimizers.bind(self.critic_optimizer, plan.timeline * self.critic_steps),
+            **self.bound_settings(plan),
         )
+
+    def check(self, family: Family, target: Target) -> None:
+        check_semi_implicit(self, family)
+        self.critic.check(family)
+        self.check_target(target)
 
     def init(self, key: PRNGKeyArray, family: SemiImplicit, target: Target) -> CriticState:
         critic = self._warm(jax.random.fold_in(key, 1), self.critic.init(key, family), family, target)
@@ -134,10 +130,12 @@ class CriticObjective(Objective):
             critic_optimizer=optimizers.init(self.critic_optimizer, critic),
         )
 
-    def field(self, state: CriticState, target: Target, family: Family | None = None) -> Callable[[Array], Array]:
-        """The whole critic g of a state, as a function of one point; a `FamilyCritic` needs the family too."""
-        whole = self.field_of(critic_at(state.critic, family), state.step)
-        return lambda x: whole(x)(target.score(x))
+    def critic_function(
+        self, state: CriticState, target: Target, family: Family | None = None
+    ) -> Callable[[Array], Array]:
+        """The critic g of a state as a function of one point; a critic that reads the family needs the family too."""
+        g = self.full_critic(state.critic.at(family), state.step)
+        return lambda x: g(x)(target.score(x))
 
     def step(
         self,
@@ -148,9 +146,9 @@ class CriticObjective(Objective):
         batch: Int[Array, " batch"] | None,
     ) -> tuple[SemiImplicit, CriticState, Metrics]:
         own_noise, critic_noise = self._noise(key, state.critic, family)
-        field = self.field_of(critic_at(state.critic, family), state.step)
+        g = self.full_critic(state.critic.at(family), state.step)
         (loss, metrics), grads = eqx.filter_value_and_grad(self.family_loss, has_aux=True)(
-            family, field, target, batch, own_noise
+            family, g, target, batch, own_noise
         )
         family, optimizer = optimizers.update(self.optimizer, grads, state.optimizer, family)
         critic, critic_optimizer = state.critic, state.critic_optimizer
@@ -172,9 +170,8 @@ class CriticObjective(Objective):
 
         def update(i: Array, arrays: PyTree) -> PyTree:
             critic, state = eqx.combine(arrays, static)
-            noise_key, shape = jax.random.fold_in(key, i), (self.critic_particles,)
-            noise = self.critic_noise(noise_key, critic, family, shape)
-            noise = family.sample_noise(noise_key, shape) if noise is None else noise
+            source = self.critic_noise_source(critic, family)
+            noise = source.sample_noise(jax.random.fold_in(key, i), (self.critic_particles,))
             grads = eqx.filter_grad(self.critic_loss)(critic, zero, family, target, None, noise)
             return eqx.filter(optimizers.update(optimizer, grads, state, critic), eqx.is_array)
 
@@ -184,10 +181,10 @@ class CriticObjective(Objective):
     def _noise(self, key: PRNGKeyArray, critic: Critic, family: SemiImplicit) -> tuple[Noise, Any]:
         """Fresh noise for the family's update and, with a leading axis K, for the critic's; in one draw if alike."""
         own, critic_shape = self.num_particles, (self.critic_steps, self.critic_particles)
-        own_key, critic_key = jax.random.split(key)
-        critic_noise = self.critic_noise(critic_key, critic, family, critic_shape)
-        if critic_noise is not None:
-            return family.sample_noise(own_key, (own,)), critic_noise
+        source = self.critic_noise_source(critic, family)
+        if source is not family:
+            own_key, critic_key = jax.random.split(key)
+            return family.sample_noise(own_key, (own,)), source.sample_noise(critic_key, critic_shape)
         noise = family.sample_noise(key, (own + self.critic_steps * self.critic_particles,))
         return (
             jax.tree.map(lambda array: array[:own], noise),

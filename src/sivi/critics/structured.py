@@ -22,7 +22,7 @@ t, and not the larger for a large S. For an estimate h̄ of E[h|x] the denoising
 which needs w but not x: once G is known, an update of the critic costs the same in every dimension.
 """
 
-from collections.abc import Sequence
+from typing import ClassVar
 
 import equinox as eqx
 import jax
@@ -30,18 +30,17 @@ import jax.numpy as jnp
 from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from .._arguments import check_count, default_float, describe
+from .._arguments import default_float, describe
 from .._backend import inverts_by_halves, matmul_highest
-from .._networks import MLP, as_activation
+from .._networks import MLP, LocationScale, as_activation, as_widths
 from .._types import Activation, Scalar
-from ..families import DiagonalGaussian, Family, NormalMixing, SemiImplicit
-from ..families.location_scale import LocationScale
-from .critic import CriticSpec, DenoisingCritic
+from ..families import DiagonalGaussian, Family, Mixing, NormalMixing, SemiImplicit
+from .base import Critic, CriticSettings
 
 _FEWEST_DRAWS = 512  # that the moments of h are taken from, and at least four per feature
 
 
-class StructuredCritic(CriticSpec):
+class StructuredCritic(CriticSettings):
     """A critic that learns E[h|x] instead of ∇log q, for a `DiagonalGaussian` conditional with a global σ.
 
     It starts at the best linear estimate, exact for a Gaussian q. Its network is from k numbers to as many, k being
@@ -62,16 +61,9 @@ class StructuredCritic(CriticSpec):
         >>> objective = PathKL(critic=StructuredCritic((64, 64)), critic_warmup=0)
     """
 
-    hidden: tuple[int, ...] = eqx.field(static=True)
-    activation: Activation = eqx.field(static=True)
-    final_scale: float = eqx.field(static=True)
-
-    def __init__(
-        self, hidden: Sequence[int] = (128, 128), activation: str | Activation = "silu", final_scale: float = 0.01
-    ):
-        self.hidden = tuple(check_count("hidden", width) for width in hidden)
-        self.activation = as_activation(activation)
-        self.final_scale = float(final_scale)
+    hidden: tuple[int, ...] = eqx.field(static=True, converter=as_widths, default=(128, 128))
+    activation: Activation = eqx.field(static=True, converter=as_activation, default="silu")
+    final_scale: float = eqx.field(static=True, converter=float, default=0.01)
 
     def suits(self, family: Family) -> bool:
         """Whether a family is of the kind that this critic is built around."""
@@ -107,8 +99,8 @@ class StructuredCritic(CriticSpec):
         return FeatureCritic(network, jax.random.randint(seed_key, (), 0, 2**31 - 1, jnp.int32))
 
 
-class FeatureField(eqx.Module):
-    """f_ψ at a family.
+class FeatureCriticAt(eqx.Module):
+    """f_ψ as a function of x, at a family.
 
     Attributes:
         network: From P w to the part of E[h|x] that is not linear.
@@ -147,40 +139,55 @@ class FeatureField(eqx.Module):
         return jnp.sum(error * matmul_highest(self.gram, error))
 
 
-class FeatureCritic(DenoisingCritic):
+class FeatureNoise(eqx.Module):
+    """Noise of the mixing layer, and standard normals as long as h for ξ."""
+
+    mixing: Mixing
+    size: int = eqx.field(static=True)
+
+    def sample_noise(self, key: PRNGKeyArray, shape: tuple[int, ...] = ()) -> tuple[Array, Array]:
+        mixing_key, feature_key = jax.random.split(key)
+        normals = jax.random.normal(feature_key, (*shape, self.size), default_float())
+        return self.mixing.sample_noise(mixing_key, shape), normals
+
+
+class FeatureCritic(Critic):
     """What `StructuredCritic` sets up: the network, and the seed of the draws of z that show the moments of h."""
+
+    reads_family: ClassVar[bool] = True
 
     network: MLP
     seed: Int[Array, ""]  # not the draws: an optimiser would take them for parameters
 
-    def at(self, family: SemiImplicit) -> FeatureField:
-        networks = _networks(family)
+    def at(self, family: SemiImplicit | None) -> FeatureCriticAt:
+        if family is None:
+            raise TypeError("family must be given: StructuredCritic is a function of x only at a family; got None.")
+        arrays, static = eqx.partition(family, eqx.is_array)
+        fixed: SemiImplicit = eqx.combine(jax.lax.stop_gradient(arrays), static)
+        networks = _networks(fixed)
         # A global σ is the same at every z.
-        network, sigma = networks.mean, networks(jnp.zeros(family.mixing.dim, default_float()))[1]
+        network, sigma = networks.mean, networks(jnp.zeros(fixed.mixing.dim, default_float()))[1]
         loading, precision = _loading(network), 1.0 / sigma**2
         scaled = loading / sigma
         gram = matmul_highest(scaled, scaled.T)
-        mean, root = _moments(jax.random.key(self.seed), family, len(gram))
+        mean, root = _moments(jax.random.key(self.seed), fixed, len(gram))
         # Where features cancel in Mᵀh, the sums that S is made of are larger than S.
         scales = 1.0 + matmul_highest(jnp.sqrt(jnp.diagonal(gram)), jnp.abs(root))
         spread = matmul_highest(root.T, matmul_highest(gram, root))
         inverse = _inverse_root(_cholesky(jnp.eye(len(gram), dtype=gram.dtype) + spread, scales))
         gain = matmul_highest(inverse.T, matmul_highest(inverse, root.T))
         bias = network.layers[-1].bias
-        return FeatureField(self.network, loading, bias, precision, mean, root, gram, gain)
+        return FeatureCriticAt(self.network, loading, bias, precision, mean, root, gram, gain)
 
-    def sample_noise(self, key: PRNGKeyArray, family: SemiImplicit, shape: tuple[int, ...]) -> tuple[Array, Array]:
-        """Noise of the mixing layer, and standard normals as long as h for ξ."""
-        mixing_key, feature_key = jax.random.split(key)
-        size = len(self.network.layers[-1].bias)
-        normals = jax.random.normal(feature_key, (*shape, size), default_float())
-        return family.mixing.sample_noise(mixing_key, shape), normals
+    def noise_source(self, family: SemiImplicit) -> FeatureNoise:
+        return FeatureNoise(family.mixing, len(self.network.layers[-1].bias))
 
     def denoising_loss(self, family: SemiImplicit, noise: tuple[Array, Array]) -> Scalar:
-        field = self.at(family)
+        """The loss in h and ξ alone: no draw of x is made."""
+        critic = self.at(family)
         h = jax.vmap(lambda noise: _features(family, noise))(noise[0])
-        xi = matmul_highest(noise[1], _cholesky(field.gram).T)
-        return jnp.mean(jax.vmap(field.loss)(h, xi))
+        xi = matmul_highest(noise[1], _cholesky(critic.gram).T)
+        return jnp.mean(jax.vmap(critic.loss)(h, xi))
 
 
 def _networks(family: Family) -> LocationScale:
