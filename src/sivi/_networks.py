@@ -1,5 +1,6 @@
 """Networks that families and critics are made of: the multilayer perceptron, and (μ(z), σ(z))."""
 
+import math
 from collections.abc import Sequence
 from typing import TypedDict
 
