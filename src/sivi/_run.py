@@ -11,7 +11,6 @@ from jaxtyping import Array, Int, PRNGKeyArray, PyTree
 
 from ._repeats import only, repeat_keys
 from .families import Family
-from .schedules import RunPlan
 from .stopping import Plateau, StopState
 
 
@@ -41,10 +40,6 @@ class FitSettings:
     precision: str | None = None
     control_variate: bool = False
     stop_rule: Plateau | None = None
-
-    def bound_objective(self) -> Any:
-        """The objective for a run of this length and order of minibatches."""
-        return self.objective.bind(RunPlan.of(self.num_steps, self.batching))
 
 
 class RunState(eqx.Module):

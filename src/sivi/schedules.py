@@ -6,7 +6,8 @@ objective: the timeline, and how minibatches follow each other.
 """
 
 import abc
-from typing import TypeAlias
+import dataclasses
+from typing import Any, TypeAlias, TypeVar
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -222,3 +223,14 @@ def as_schedule(value: int | float | Schedule, name: str) -> Schedule:
     if isinstance(value, (int, float)) and not isinstance(value, bool):
         return Constant(float(value))
     raise TypeError(f"{name} must be a number or a sivi.schedules.Schedule; got {describe(value)}.")
+
+
+_Module = TypeVar("_Module", bound=eqx.Module)
+
+
+def replace_fields(module: _Module, **changes: Any) -> _Module:
+    """A copy of settings with some fields changed, as `bind` makes it; unlike `dataclasses.replace` it does not convert."""
+    copy = object.__new__(type(module))
+    for field in dataclasses.fields(module):  # pyright: ignore[reportArgumentType]
+        object.__setattr__(copy, field.name, changes.get(field.name, getattr(module, field.name)))
+    return copy

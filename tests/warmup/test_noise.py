@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from oracles import bonferroni
-from sivi.warmup.noise import BalancedNoise
+from sivi._random import BalancedNoise
 
 
 @pytest.mark.parametrize(("dim", "num_pairs"), [(2, 32), (5, 10), (70, 70)])

@@ -6,21 +6,18 @@ from collections.abc import Callable, Sequence
 from jaxtyping import Array, PyTree
 
 from .._arguments import check_count
-from .._backend import matmul_precision
 from .._types import ArrayLike, KeyLike
 from ..coordinates import AffineMap
-from ..defaults import recipe as recipe_for
 from ..families import Family
 from ..objectives import Objective
 from ..posterior import Posterior
 from ..stopping import Plateau
 from ..targets import Target, as_target
 from .checkpoint import Checkpoint
-from .checks import FitArguments, check_callbacks, settings_of
 from .loop import Visits, inputs_of, run_to_end
 from .report import Callback
 from .resume import resumed
-from .start import start
+from .start import FitArguments, check_callbacks, start
 
 
 def fit(
@@ -97,11 +94,7 @@ def fit(
     given = FitArguments(key, family, objective, num_steps, batch_size, batching, whiten, precision, repeats, stop)
     target = as_target(target, dim, like)
     if resume is None:
-        recipe, history = recipe_for(target.dim, target.num_data), {}
-        settings, coordinates = settings_of(target, recipe, given)
-        run, affines = start(target, settings, recipe, family, coordinates, visits.chunk_size)
+        (run, affines), history = start(target, given, visits.chunk_size), {}
     else:
         run, affines, history = resumed(target, resume, given)
-    with matmul_precision(run.settings.precision):
-        inputs = inputs_of(run.settings, target, affines)
-    return run_to_end(run, inputs, history, visits)
+    return run_to_end(run, inputs_of(run.settings, target, affines), history, visits)

@@ -3,6 +3,7 @@
 import functools
 import warnings
 from collections.abc import Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
@@ -60,12 +61,13 @@ class LoopInputs(eqx.Module):
 
 def inputs_of(settings: FitSettings, target: Target, affines: AffineMap) -> LoopInputs:
     """What all updates of a run with these settings share."""
-    batches_keys, run_keys = _run_keys(repeat_keys(settings.key, settings.repeats))
-    batches, centre_score = None, None
-    if settings.batch_size is not None:
-        batches = BATCHING[settings.batching](batches_keys, target.num_data, settings.batch_size)
-        if settings.control_variate:
-            centre_score = _centre_scores(target, affines, settings.repeats)
+    with matmul_precision(settings.precision):
+        batches_keys, run_keys = _run_keys(repeat_keys(settings.key, settings.repeats))
+        batches, centre_score = None, None
+        if settings.batch_size is not None:
+            batches = BATCHING[settings.batching](batches_keys, target.num_data, settings.batch_size)
+            if settings.control_variate:
+                centre_score = _centre_scores(target, affines, settings.repeats)
     rule, order = settings.stop_rule, settings.batching
     return LoopInputs(settings.objective, target, affines, batches, run_keys, rule, centre_score, order)
 
@@ -175,13 +177,14 @@ def run_to_end(run: Run, inputs: LoopInputs, history: Mapping[str, np.ndarray], 
             visits.checkpoint.write(posterior())
 
     try:
-        with ProgressBar(settings.num_steps, run.step, visits.progress) as bar:
+        with ProgressBar(settings.num_steps, run.step, True) if visits.progress else nullcontext() as bar:
             while step < int(state.stop.end) and not stopped:
                 before = step
                 step, state, metrics = _next_chunk(settings, step, state, inputs, visits.chunk_size)
                 for name, values in metrics.items():
                     pieces.setdefault(name, []).append(values)
-                bar.update(step - before, metrics, int(state.stop.end))
+                if bar is not None:
+                    bar.update(step - before, metrics, int(state.stop.end))
                 if (bad := diverged(np.asarray(state.skipped), np.asarray(state.streak), settings.num_steps)).any():
                     raise FitDiverged(_why_diverged(bad, state, step), posterior())
                 write_checkpoint()

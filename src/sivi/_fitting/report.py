@@ -12,6 +12,7 @@ from ..coordinates import AffineMap
 from ..families import Family
 from ..objectives import Objective
 from ..posterior import Posterior
+from ..schedules import RunPlan
 from ..targets import Target
 from ..targets.whitened import in_fit_coordinates
 
@@ -58,7 +59,7 @@ def report_of(
     settings, parts, own_target = run.settings, (run.state.families, run.state.states), None
     if settings.repeats == 1:
         parts, own_target = member_of(parts, 0), in_fit_coordinates(target, member_of(affine, 0))
-    objective = settings.bound_objective()
+    objective = settings.objective.bind(RunPlan.of(settings.num_steps, settings.batching))
     return FitReport(run.step, settings.num_steps, *parts, objective, own_target, metrics, posterior)
 
 

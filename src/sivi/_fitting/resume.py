@@ -23,8 +23,7 @@ from ..posterior import Posterior
 from ..stopping import init_stop
 from ..targets import Target, as_target
 from ..targets.fingerprint import fingerprint_of, same_fingerprint
-from .checks import FitArguments, check_rows, given_map, stop_rule_of
-from .start import initial_states
+from .start import FitArguments, check_rows, given_map, initial_states, stop_rule_of
 
 
 def load(
@@ -82,7 +81,7 @@ def with_target(posterior: Posterior, target: Target | Callable[..., Array]) -> 
     settings, state = posterior.run.settings, posterior.run.state
     skeleton = eqx.filter_eval_shape(
         initial_states,
-        settings.bound_objective(),
+        settings.objective.bind(settings.num_steps),
         repeat_keys(settings.key, settings.repeats),
         state.families,
         posterior.affines,

@@ -1,7 +1,9 @@
-"""Update zero: the coordinates of the fit, its families, and the objective's states; nothing is trained yet."""
+"""From the arguments of a call to update zero: settings, coordinates, families and states; nothing is trained yet."""
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -9,43 +11,143 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key, PyTree
 
-from .._arguments import default_float
+from .._arguments import as_key, check_count, default_float, describe
 from .._backend import compiles_in_background, matmul_precision, short_program_options
+from .._batches import BATCHING
 from .._repeats import across_repeats, repeat_keys, stack_repeats
 from .._run import FitSettings, Run, RunState
-from .._types import RepeatKeys
-from ..coordinates import AffineMap
+from .._types import KeyLike, RepeatKeys
+from ..coordinates import AffineMap, IdentityMap
+from ..coordinates.given import as_affine_map
 from ..defaults import Recipe
+from ..defaults import recipe as recipe_for
 from ..families import Family
 from ..objectives import Objective
-from ..stopping import init_stop
+from ..stopping import Plateau, init_stop
 from ..targets import Target
+from ..targets.evaluate import check_batch_size, check_shapes, log_probs_at, scores_at
 from . import member
-from .checks import check_values
 from .compile_ahead import compiling_in_background, zeros_like_output
 from .loop import compile_chunk, inputs_of
 
 _NUM_POINTS = 16  # per repeat, where the initial family has its mass, at which the target is tried
 
 
-def start(
-    target: Target,
-    settings: FitSettings,
-    recipe: Recipe,
-    family: Family | None,
-    coordinates: AffineMap | None,
-    chunk_size: int,
-) -> tuple[Run, AffineMap]:
+@dataclass(frozen=True)
+class FitArguments:
+    """What a caller of `sivi.fit` says of the run: not yet checked, and None for what is left out."""
+
+    key: KeyLike
+    family: Family | None
+    objective: Objective | None
+    num_steps: int | None
+    batch_size: int | None
+    batching: str | None
+    whiten: object
+    precision: str | None
+    repeats: int
+    stop: object
+
+
+def settings_of(target: Target, recipe: Recipe, given: FitArguments) -> tuple[FitSettings, AffineMap | None]:
+    """The settings of a new run, and its coordinates if they are given; what is left out comes from the recipe.
+
+    Nothing is compiled. What cannot work is refused with a sentence.
+    """
+    family, objective, batch_size = given.family, given.objective, given.batch_size
+    if family is not None and not isinstance(family, Family):
+        raise TypeError(f"family must be a sivi family; got {describe(family)}.")
+    if objective is not None and not isinstance(objective, Objective):
+        raise TypeError(f"objective must be a sivi objective; got {describe(objective)}.")
+    if family is not None and family.dim != target.dim:
+        raise ValueError(f"family must have the target's dim, {target.dim}; got {family.dim}.")
+    batch_size = recipe.batch_size if batch_size is None else batch_size
+    coordinates = given_map(given.whiten, target.dim)
+    settings = FitSettings(
+        key=as_key(given.key),
+        objective=recipe.objective(target, family) if objective is None else objective,
+        num_steps=recipe.num_steps if given.num_steps is None else check_count("num_steps", given.num_steps),
+        repeats=check_count("repeats", given.repeats),
+        batch_size=batch_size,
+        batching="shuffle" if given.batching is None else _checked_batching(given.batching),
+        precision=given.precision,
+        # The library vouches for the centre of a map that a warm-up has found, not for that of given numbers.
+        control_variate=batch_size is not None and (coordinates is None or _is_from_warmup(given.whiten)),
+        stop_rule=stop_rule_of(given.stop, recipe.stop_rule() if objective is None else None),
+    )
+    check_rows(target, batch_size)
+    check_shapes(target, log_prob=target.knows_log_prob)
+    start = eqx.filter_eval_shape(recipe.family, jax.random.key(0)) if family is None else family
+    settings.objective.bind(settings.num_steps).check(start, target)
+    return settings, coordinates
+
+
+def stop_rule_of(stop: object, automatic: Plateau | None) -> Plateau | None:
+    """The rule that the argument `stop` names."""
+    if isinstance(stop, str) and stop == "auto":
+        return automatic
+    if stop is not None and not isinstance(stop, Plateau):
+        raise TypeError(f"stop must be 'auto', a sivi.Plateau or None; got {describe(stop)}.")
+    return stop
+
+
+def _checked_batching(batching: object) -> str:
+    """The name of an order of minibatches."""
+    if not isinstance(batching, str) or batching not in BATCHING:
+        raise ValueError(f"batching must be one of {', '.join(map(repr, BATCHING))}; got {batching!r}.")
+    return batching
+
+
+def check_callbacks(callbacks: Iterable[Any]) -> None:
+    """Refuse what cannot be called."""
+    for callback in callbacks:
+        if not callable(callback):
+            raise TypeError(f"callbacks must be functions; got {describe(callback)}.")
+
+
+def check_rows(target: Target, batch_size: int | None) -> None:
+    """Check the size of a minibatch, which some objectives split."""
+    check_batch_size(target, batch_size)
+    if batch_size == 1 and target.num_data != 1:
+        raise ValueError("batch_size must be at least 2, since some objectives split a batch; got 1.")
+
+
+def given_map(whiten: object, dim: int) -> AffineMap | None:
+    """The map that the argument `whiten` gives; None if the warm-up is to find it."""
+    if isinstance(whiten, str):
+        if whiten != "auto":
+            raise ValueError(f"whiten must be 'auto', None or a pair (m, L); got {whiten!r}.")
+        return None
+    return IdentityMap(dim) if whiten is None else as_affine_map(whiten, dim)
+
+
+def _is_from_warmup(whiten: object) -> bool:
+    """Whether the argument `whiten` is a map as a warm-up returns it."""
+    return isinstance(whiten, AffineMap) and not isinstance(whiten, IdentityMap)
+
+
+def check_values(points: np.ndarray, values: dict[str, np.ndarray]) -> None:
+    """Refuse a target whose log density or score is not finite at most of the points where the fit starts."""
+    for name, found in values.items():
+        finite = np.isfinite(found).reshape(len(points), -1).all(1)
+        if finite.sum() < len(points) / 2:
+            worst = int(np.argmin(finite))
+            raise ValueError(
+                f"target: the {name} must be finite where the fit starts; at {len(points) - int(finite.sum())} of "
+                f"{len(points)} starting points it is not, for example {found[worst]} at x = {points[worst]}."
+            )
+
+
+def start(target: Target, given: FitArguments, chunk_size: int) -> tuple[Run, AffineMap]:
     """The run at update zero, and its coordinates.
 
     Args:
         target: In its own coordinates.
-        settings: Of the run.
-        recipe: What is left out comes from it.
-        family: The user's own, or None.
-        coordinates: The user's own, or None: then the warm-up finds them.
+        given: What the caller says of the run.
         chunk_size: Of the loop, which is compiled during the warm-up where that pays.
     """
+    recipe, family = recipe_for(target.dim, target.num_data), given.family
+    settings, coordinates = settings_of(target, recipe, given)
     repeats = settings.repeats
     family_keys, start_keys, state_keys, warmup_keys = _split_keys(repeat_keys(settings.key, repeats))
     warm_up_arguments = (recipe, warmup_keys, target, settings.batch_size, repeats)
@@ -60,7 +162,7 @@ def start(
         values = _values_at(target, points)
         if check:
             check_values(np.asarray(points), {name: np.asarray(value) for name, value in values.items()})
-        objective = settings.bound_objective()
+        objective = settings.objective.bind(settings.num_steps)
         states = _initial_states(objective, state_keys, families, affines, target)
         zeros = jnp.zeros(repeats, jnp.int32)
         stop = init_stop(settings.stop_rule, settings.num_steps, repeats)
@@ -137,6 +239,5 @@ def _forward(affines: AffineMap, u: Float[Array, "repeats each dim"]) -> Float[A
 @eqx.filter_jit
 def _values_at(target: Target, points: Float[Array, "points dim"]) -> dict[str, Array]:
     """The log density, where known, and the score."""
-    functions = {"log density": target.log_prob} if target.knows_log_prob else {}
-    functions |= {"score": target.score}
-    return {name: jax.lax.map(function, points) for name, function in functions.items()}
+    values = {"log density": log_probs_at(target, points)} if target.knows_log_prob else {}
+    return values | {"score": scores_at(target, points)}

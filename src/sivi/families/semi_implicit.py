@@ -100,3 +100,34 @@ class SemiImplicit(Family):
         (top, total, total_sq), _ = jax.lax.scan(add_block, start, jnp.arange(num_blocks))
         relative_variance = jnp.maximum(total_sq / total**2 - 1.0 / num_aux, 0.0)
         return top + jnp.log(total / num_aux), jnp.sqrt(relative_variance)
+
+
+def check_semi_implicit(method: object, family: Family) -> None:
+    """Refuse a family without the two layers that every semi-implicit method works with."""
+    if not isinstance(family, SemiImplicit):
+        raise TypeError(
+            f"{type(method).__name__} needs a SemiImplicit family, with a mixing layer and a conditional; "
+            f"got {type(family).__name__}."
+        )
+
+
+def check_mixing_density(method: object, family: SemiImplicit) -> None:
+    """Refuse layers for which the density of the mixing noise given x cannot be differentiated in the noise."""
+
+    def gradient(family: SemiImplicit) -> Array:
+        x = jnp.zeros(family.dim, float)
+
+        def log_density(noise: Array) -> Array:
+            z = family.mixing.transform(noise)
+            return family.mixing.noise_log_prob(noise) + family.conditional.at(z).log_prob(x)
+
+        return jax.grad(log_density)(family.mixing.sample_noise(jax.random.key(0)))
+
+    try:
+        eqx.filter_eval_shape(gradient, family)
+    except Exception as error:
+        raise TypeError(
+            f"{type(method).__name__} needs the density of the mixing noise given x and its gradient, and "
+            f"{type(family.mixing).__name__} with {type(family.conditional).__name__} has none in JAX: "
+            f"{type(error).__name__}: {error}"
+        ) from error

@@ -25,9 +25,10 @@ from .._arguments import check_count
 from .._errors import MissingLogProb
 from .._types import Metrics, Scalar
 from ..families import Family
-from ..schedules import RunLike, Schedule, as_schedule
+from ..schedules import RunLike, Schedule, as_schedule, replace_fields
 from ..targets import BridgedTarget, Target
-from .base import Objective, check_log_prob, replace_fields
+from ..targets.evaluate import check_log_prob
+from .base import Objective
 
 _BISECTIONS = 30
 #: Folded into the key, which the wrapped objective uses as it is: split(key)[1] is fold_in(key, 1).

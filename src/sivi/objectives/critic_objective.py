@@ -14,11 +14,12 @@ from .._types import Metrics, Scalar
 from ..critics import Critic, CriticSettings
 from ..critics.base import NoiseSource, PointFunction
 from ..families import Family, SemiImplicit
+from ..families.semi_implicit import check_semi_implicit
 from ..optimizers import OptimizerLike
-from ..schedules import RunLike, RunPlan
+from ..schedules import RunLike, RunPlan, replace_fields
 from ..targets import Target
 from ._minimax import CriticFunction, CriticOfScore
-from .base import Noise, Objective, check_semi_implicit, replace_fields
+from .base import Noise, Objective
 
 
 class CriticState(eqx.Module):

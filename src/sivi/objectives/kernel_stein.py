@@ -18,11 +18,13 @@ from jaxtyping import Array, Int, PRNGKeyArray
 from .._arguments import check_count, describe
 from .._types import Metrics, Scalar
 from ..families import Family, SemiImplicit
+from ..families.semi_implicit import check_semi_implicit
 from ..optimizers import Adam, OptimizerLike, check_optimizer
 from ..schedules import Cosine
 from ..targets import Target
+from ..targets.evaluate import check_score_derivative
 from ._minimax import score_pairs
-from .base import LossObjective, Noise, check_score_derivative, check_semi_implicit
+from .base import LossObjective, Noise
 from .kernels import GaussianKernel, Kernel
 
 

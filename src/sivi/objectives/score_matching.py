@@ -24,6 +24,7 @@ from ..families import SemiImplicit
 from ..optimizers import Adam, OptimizerLike, check_optimizer
 from ..schedules import Cosine, RunPlan, Schedule, as_schedule
 from ..targets import Target
+from ..targets.evaluate import check_score_derivative
 from ._minimax import (
     CriticFunction,
     CriticOfScore,
@@ -33,7 +34,7 @@ from ._minimax import (
     minimax,
     splits,
 )
-from .base import Noise, check_score_derivative
+from .base import Noise
 from .critic_objective import CriticObjective
 
 

@@ -17,10 +17,12 @@ from .. import optimizers
 from .._arguments import check_count, check_optional
 from .._types import Metrics, Scalar
 from ..families import Family, SemiImplicit
+from ..families.semi_implicit import check_semi_implicit
 from ..optimizers import Adam, OptimizerLike, check_optimizer
-from ..schedules import Constant, Cosine, RunLike, Schedule, as_schedule
+from ..schedules import Constant, Cosine, RunLike, Schedule, as_schedule, replace_fields
 from ..targets import Target
-from .base import Noise, Objective, check_log_prob, check_semi_implicit, replace_fields
+from ..targets.evaluate import check_log_prob
+from .base import Noise, Objective
 from .log_mixture import log_mixture
 
 _MOST_AT_ONCE, _MOST_NUMBERS = 128, 4_000_000  # auxiliary draws in a block; particles × draws × dim

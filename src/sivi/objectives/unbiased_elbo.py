@@ -22,12 +22,13 @@ from .._arguments import check_count, check_positive, default_float, describe
 from .._backend import particles_in_turn
 from .._types import Metrics, Scalar
 from ..families import Family, SemiImplicit
+from ..families.semi_implicit import check_mixing_density, check_semi_implicit
 from ..optimizers import Adam, OptimizerLike, check_optimizer
 from ..samplers.transition import check_acceptance, hmc_transition, start_chain
-from ..schedules import Cosine, RunLike
+from ..schedules import Cosine, RunLike, replace_fields
 from ..targets import Target
 from ._minimax import score_pairs
-from .base import Noise, Objective, check_mixing_density, check_semi_implicit, replace_fields
+from .base import Noise, Objective
 
 _ADAPTATION_RATE = 0.05  # of log step size per burn-in iteration and unit of acceptance
 

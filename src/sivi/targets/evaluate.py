@@ -13,6 +13,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
 from .._arguments import check_count, default_float, describe
+from .._errors import MissingLogProb
 from .base import Target
 from .curvature import KnowsCurvature
 
@@ -136,3 +137,32 @@ def check_batch_size(target: Target, batch_size: int | None) -> None:
         raise ValueError(f"batch_size needs a target with data, such as a BayesianModel; got {batch_size}.")
     if batch_size > target.num_data:
         raise ValueError(f"batch_size must be at most the number of data, {target.num_data}; got {batch_size}.")
+
+
+def check_log_prob(method: object, target: Target) -> None:
+    """Refuse a target that knows only its score."""
+    if not target.knows_log_prob:
+        # A target that wraps another names the one that lacks it.
+        while isinstance(inner := getattr(target, "target", None), Target) and not inner.knows_log_prob:
+            target = inner
+        raise MissingLogProb(
+            f"{type(method).__name__} needs the target's log density, and {type(target).__name__} knows only its "
+            "score; give the log density instead, or use an objective that needs the score alone, such as PathKL."
+        )
+
+
+def check_score_derivative(method: object, target: Target) -> None:
+    """Refuse a target whose score cannot be differentiated (a callback without a derivative, say)."""
+
+    def derivative(target: Target) -> Array:
+        x = jnp.zeros(target.dim, float)
+        batch = None if target.num_data is None else jnp.zeros(1, int)
+        return jax.vjp(lambda y: target.score(y, batch), x)[1](x)[0]
+
+    try:
+        eqx.filter_eval_shape(derivative, target)
+    except Exception as error:
+        raise TypeError(
+            f"{type(method).__name__} differentiates the target's score, and this target's has no derivative "
+            f"in JAX: {type(error).__name__}: {error}"
+        ) from error

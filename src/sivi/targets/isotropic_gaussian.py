@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from .._arguments import check_count, default_float
+from .._arguments import count, default_float, positive
 from .._types import Scalar
 from .base import ExactTarget
 
@@ -18,13 +18,8 @@ class IsotropicGaussian(ExactTarget):
     Its use is as the start of an annealing path; see `sivi.objectives.Annealed`.
     """
 
-    dim: int = eqx.field(static=True)
-    sd: float = eqx.field(static=True)
-
-    def __init__(self, dim: int, sd: float = 1.0):
-        self.dim, self.sd = check_count("dim", dim), float(sd)
-        if not self.sd > 0:
-            raise ValueError(f"sd must be positive; got {sd}.")
+    dim: int = eqx.field(static=True, converter=count("dim"))
+    sd: float = eqx.field(static=True, converter=positive("sd"), default=1.0)
 
     def log_prob(self, x: Float[Array, " dim"], batch: Int[Array, " batch"] | None = None) -> Scalar:
         return -0.5 * jnp.sum((x / self.sd) ** 2) - self.dim * (math.log(self.sd) + 0.5 * math.log(2 * math.pi))

@@ -35,10 +35,10 @@ from jaxtyping import Array, Float, Int
 
 from .._arguments import default_float
 from .._batches import BatchWindows
+from .._random import BalancedNoise
 from .._types import Scalar
 from ..targets import Target
 from ..targets.evaluate import scores_at
-from .noise import BalancedNoise
 
 #: The largest step, and the slope of its decrease to zero over the second half.
 MAX_RATE = 0.3

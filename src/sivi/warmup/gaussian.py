@@ -6,14 +6,13 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from .._arguments import as_key, check_count, default_float
 from .._batches import BatchWindows
-from .._random import side_by_side
+from .._random import BalancedNoise, side_by_side
 from ..coordinates import AffineMap
 from ..targets import Target
 from ..targets.evaluate import check_batch_size, scores_at
 from .dense import fit_dense, num_pairs
 from .low_rank import fit_low_rank
 from .mixture_moments import NUM_ELBO_PAIRS, DenseGaussians, start_weights
-from .noise import BalancedNoise
 from .rotation import array_shapes
 
 #: Starts are drawn from N(0, START_SD² I).

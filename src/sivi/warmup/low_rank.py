@@ -26,6 +26,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from .._arguments import default_float
 from .._batches import BatchWindows
+from .._random import BalancedNoise
 from ..coordinates import AffineMap, DiagonalMap, LowRankMap, RotatedMap
 from ..coordinates.rotation import AxisRotation
 from ..targets import ControlVariate, Target, Whitened
@@ -34,7 +35,6 @@ from .dense import even_and_odd, mean_rate, rate
 from .directions import extreme_directions
 from .mixture_moments import NUM_ELBO_PAIRS, DiagonalGaussians, start_weights
 from .newton_mean import refine_mean
-from .noise import BalancedNoise
 from .rotation import closed_form_axes, has_closed_form, identity_rotation, measure, per_row_identity, unit_scales
 
 #: Pairs ±u per step.

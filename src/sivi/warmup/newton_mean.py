@@ -20,13 +20,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from .._batches import BatchWindows
+from .._random import BalancedNoise
 from ..coordinates import LowRankMap
 from ..targets import ControlVariate, Target, Whitened
 from ..targets.evaluate import exact_scores_at
 from .dense import even_and_odd
 from .directions import NUM_PAIRS as NUM_CURVATURE_PAIRS
 from .directions import STEP, curvature_times
-from .noise import BalancedNoise
 
 #: Means at which F is evaluated, the first included.
 NUM_MEANS = 4
