@@ -27,7 +27,7 @@ from oracles import (
     quadrature_family,
 )
 from sivi.critics import MLPCritic
-from sivi.objectives import PathKL
+from sivi.objectives import PathKL, critic_objective
 
 
 def path_gradient(objective, family, target, noise):
@@ -108,6 +108,13 @@ def test_the_critic_learns_the_score_of_q(family_name):
     score = exact - jax.vmap(target.score)(points)
     error = jnp.mean(jnp.sum((learnt - exact) ** 2, axis=1)) / jnp.mean(jnp.sum(score**2, axis=1))
     assert float(error) < 0.01
+
+
+def test_warm_up_shares_no_key_with_the_layers_of_the_network():
+    key = jax.random.key(0)
+    assert jax.random.fold_in(key, 1) == jax.random.split(key)[1]  # why a small number would not do
+    warmup_key = jax.random.fold_in(key, critic_objective._WARMUP_STREAM)
+    assert not any(warmup_key == layer_key for layer_key in jax.random.split(key, 16))
 
 
 def test_warm_up_trains_the_critic_before_the_family_moves():

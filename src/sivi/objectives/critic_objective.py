@@ -21,6 +21,9 @@ from ..targets import Target
 from ._minimax import CriticFunction, CriticOfScore
 from .base import Noise, Objective
 
+#: Folded into the key, which the critic's settings split as it is: split(key)[1] is fold_in(key, 1).
+_WARMUP_STREAM = 0x7761726D
+
 
 class CriticState(eqx.Module):
     """State of the players.
@@ -123,7 +126,8 @@ class CriticObjective(Objective):
         self.check_target(target)
 
     def init(self, key: PRNGKeyArray, family: SemiImplicit, target: Target) -> CriticState:
-        critic = self._warm(jax.random.fold_in(key, 1), self.critic.init(key, family), family, target)
+        warmup_key = jax.random.fold_in(key, _WARMUP_STREAM)
+        critic = self._warm(warmup_key, self.critic.init(key, family), family, target)
         return CriticState(
             step=jnp.zeros((), jnp.int32),
             critic=critic,
