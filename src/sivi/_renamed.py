@@ -27,3 +27,36 @@ POSTERIOR = {
     "stop_state": "posterior.run.state.stop",
     "fingerprint": "stored in the fit file alone",
 }
+
+#: Names of `sivi.objectives` in version 0.1.
+OBJECTIVES = {
+    "CriticSpec": "sivi.critics.CriticSettings",
+    "MLPCritic": "sivi.critics.MLPCritic",
+    "StructuredCritic": "sivi.critics.StructuredCritic",
+    "FamilyCritic": "sivi.critics.Critic",
+    "DenoisingCritic": "sivi.critics.Critic",
+    "MinimaxObjective": "sivi.objectives.CriticObjective",
+}
+
+#: Names of `sivi.targets` in version 0.1.
+TARGETS = {"Anchored": "sivi.targets.ControlVariate", "Bridge": "sivi.targets.BridgedTarget"}
+
+#: Names of `sivi.warmup` in version 0.1.
+WARMUP = {
+    name: f"sivi.coordinates.{name}"
+    for name in ("AffineMap", "DenseMap", "DiagonalMap", "IdentityMap", "LowRankMap", "RotatedMap")
+}
+
+#: Methods of `sivi.objectives.Objective` in version 0.1.
+OBJECTIVE = {
+    "field": "critic_function(state, target, family)",
+    "with_batching": "part of bind(plan), see sivi.schedules.RunPlan",
+}
+
+#: Fields of `sivi.defaults.Recipe` in version 0.1.
+RECIPE = {
+    "held": "recipe.hold_share",
+    "annealed": "recipe.annealed_share",
+    "bridge": "recipe.bridge_share",
+    "plateau": "recipe.plateau_tolerance",
+}

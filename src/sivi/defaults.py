@@ -6,12 +6,14 @@ fit, in which the warm-up Gaussian is N(0, I): family and critic start there.
 
 import math
 from dataclasses import dataclass, fields
+from typing import NoReturn
 
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import PRNGKeyArray
 
 from ._arguments import check_count
+from ._renamed import RECIPE, renamed
 from .coordinates import AffineMap
 from .critics import CriticSettings, MLPCritic, StructuredCritic
 from .families import DiagonalGaussian, Family, NormalMixing, SemiImplicit
@@ -152,6 +154,9 @@ class Recipe:
         """When a fit may end before `num_steps`."""
         after = self.bridge_until if self.bridge_share else self.annealed_share
         return Plateau(self.plateau_tolerance * self.dim, every=150, after=after)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        renamed("Recipe", RECIPE)(name)
 
     def __str__(self) -> str:
         width = max(len(field.name) for field in fields(self))

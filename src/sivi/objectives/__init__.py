@@ -10,6 +10,7 @@ minibatch scores without bias.
 `annealed`, `bridged`: wrappers of any of them that change the target on the way.
 """
 
+from .._renamed import OBJECTIVES, renamed
 from ._minimax import minimax
 from .annealed import Annealed
 from .base import LossObjective, Objective
@@ -42,3 +43,5 @@ __all__ = [
     "UnbiasedELBO",
     "minimax",
 ]
+
+__getattr__ = renamed("sivi.objectives", OBJECTIVES)

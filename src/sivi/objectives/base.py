@@ -2,12 +2,13 @@
 
 import abc
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
 import equinox as eqx
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from .. import optimizers
+from .._renamed import OBJECTIVE, renamed
 from .._types import Metrics, Scalar
 from ..families import Family
 from ..optimizers import OptimizerLike
@@ -52,6 +53,9 @@ class Objective(eqx.Module):
         A critic that reads the family's parameters needs the family too.
         """
         return None
+
+    def __getattr__(self, name: str) -> NoReturn:
+        renamed(type(self).__name__, OBJECTIVE)(name)
 
     @abc.abstractmethod
     def init(self, key: PRNGKeyArray, family: Family, target: Target) -> PyTree:

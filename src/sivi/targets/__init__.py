@@ -1,6 +1,7 @@
 """What is inferred: targets of a fit, and wrappers that make one target from another."""
 
 from .._layout import Layout
+from .._renamed import TARGETS, renamed
 from .banana import Banana
 from .base import BayesianModel, ExactTarget, Target
 from .control_variate import ControlVariate
@@ -38,3 +39,5 @@ __all__ = [
     "XShaped",
     "as_target",
 ]
+
+__getattr__ = renamed("sivi.targets", TARGETS)
