@@ -44,9 +44,9 @@ LATER_LAYERS_OF_POSTERIOR = {"_storage", "interop"}
 
 PUBLIC = {
     "sivi": """CheckpointError Constraint DiagonalGaussian FitDiverged FitFileError FitReport ImplicitMixing
-        MissingLogProb NormalMixing Plateau Posterior SemiImplicit SiviError StudentT constraints coordinates correlation_cholesky
-        critics datasets defaults families fit interval load metrics objectives optimizers ordered plots positive real samplers
-        schedules simplex targets warmup""",
+        MissingLogProb NormalMixing Plateau Posterior SemiImplicit SiviError StudentT constraints
+        coordinates correlation_cholesky critics datasets defaults families fit interval load metrics
+        objectives optimizers ordered plots positive real samplers schedules simplex targets warmup""",
     "sivi.constraints": "Constraint correlation_cholesky interval ordered positive real simplex",
     "sivi.interop": """to_arviz""",
     "sivi.datasets": """Dataset DatasetError Description Location PosteriorReference Scale Split describe fetch find

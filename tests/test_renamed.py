@@ -15,8 +15,10 @@ def test_names_of_a_room(room):
     module = importlib.import_module(f"sivi.{room}")
     for old, new in ROOMS[room].items():
         assert old not in module.__all__
-        with pytest.raises(AttributeError, match=rf"sivi\.{room}\.{old} is now {new}\."):
+        with pytest.raises(ImportError, match=rf"sivi\.{room}\.{old} is now {new}\."):
             getattr(module, old)
+        with pytest.raises(ImportError, match=rf"is now {new}\."):
+            exec(f"from sivi.{room} import {old}")
         owner, _, name = new.rpartition(".")
         assert name in importlib.import_module(owner).__all__
 

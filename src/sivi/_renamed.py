@@ -4,12 +4,15 @@ from collections.abc import Callable, Mapping
 from typing import NoReturn
 
 
-def renamed(owner: str, names: Mapping[str, str]) -> Callable[[str], NoReturn]:
-    """A `__getattr__` for the old names of a module or class; the new ones are written out in full."""
+def renamed(owner: str, names: Mapping[str, str], error: type[Exception] = AttributeError) -> Callable[[str], NoReturn]:
+    """A `__getattr__` for the old names of a class or module; the new ones are written out in full.
+
+    For a module the error is an `ImportError`: Python replaces the text of another one in `from ... import ...`.
+    """
 
     def __getattr__(name: str) -> NoReturn:  # noqa: N807
         if name in names:
-            raise AttributeError(f"{owner}.{name} is now {names[name]}.")
+            raise error(f"{owner}.{name} is now {names[name]}.")
         raise AttributeError(f"{owner} has no attribute {name!r}.")
 
     return __getattr__

@@ -229,7 +229,7 @@ _Module = TypeVar("_Module", bound=eqx.Module)
 
 
 def replace_fields(module: _Module, **changes: Any) -> _Module:
-    """A copy of settings with some fields changed, as `bind` makes it; unlike `dataclasses.replace` it does not convert."""
+    """A copy of settings with some fields changed; unlike `dataclasses.replace` it converts nothing."""
     copy = object.__new__(type(module))
     for field in dataclasses.fields(module):  # pyright: ignore[reportArgumentType]
         object.__setattr__(copy, field.name, changes.get(field.name, getattr(module, field.name)))
