@@ -6,7 +6,7 @@ A row is added when a stored class or field gets another name, and never taken o
 from typing import Any
 
 #: Classes: old name → new name.
-CLASSES: dict[str, str] = {}
+CLASSES: dict[str, str] = {"AxisView": "ArrayAsMatrix"}
 
 #: Fields, by the new name of their class: old name → new name; None for a field that is gone.
 FIELDS: dict[str, dict[str, str | None]] = {
