@@ -72,7 +72,8 @@ def test_a_fit_with_minibatches_is_anchored_at_the_centre_that_was_found(monkeyp
     monkeypatch.setattr(module, "anchors", lambda *given: centres.append(given[1].mean) or anchors(*given))
     rng = np.random.default_rng(3)
     target = LogisticRegression(rng.normal(size=(40, 2)), rng.random(40) < 0.5)
-    settings = {"key": 0, "num_steps": 4, "progress": False, "chunk_size": 2}
+    objective = sivi.objectives.ScoreMatching(num_particles=8, critic=sivi.objectives.MLPCritic((4,)))
+    settings = {"key": 0, "num_steps": 4, "progress": False, "chunk_size": 2, "objective": objective}
     for whiten in (None, (np.ones(2), np.ones(2))):
         assert not sivi.fit(target, batch_size=10, whiten=whiten, **settings).anchored
     assert not sivi.fit(target, **settings).anchored
