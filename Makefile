@@ -41,7 +41,7 @@ test: $(VENV)/.test  ## All tests but the slow ones
 	$(BIN)/pytest -q -n 2 --dist worksteal
 
 test-slow: $(VENV)/.test  ## The slow tests
-	$(BIN)/pytest -q -m slow
+	$(BIN)/pytest -q -n 2 --dist worksteal -m slow
 
 api: $(VENV)/.test  ## Writes tests/public_api.txt, after a change of the public API that is meant
 	$(BIN)/python tests/write_public_api.py

@@ -6,7 +6,6 @@ that is already set stays as it is.
 
 import os
 import shutil
-import sys
 import tempfile
 from itertools import count
 from pathlib import Path
@@ -31,11 +30,15 @@ if OWN_CACHE:
     os.environ[CACHE] = tempfile.mkdtemp(prefix="sivi-tests-jax-")
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
     os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
-assert "jax" not in sys.modules, "these settings must come before JAX"
 
 import jax  # noqa: E402
 import jaxtyping  # noqa: E402
 import pytest  # noqa: E402
+
+if OWN_CACHE:  # once more for a JAX that some plugin has imported before
+    jax.config.update("jax_compilation_cache_dir", os.environ[CACHE])
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
 #: Memory maps at which compiled programs are forgotten. A process may have 65,530, and one fit holds about 1,500, so
 #: the four tests between two looks, which take tens of milliseconds, would have to hold twenty fits to pass it.
