@@ -3,7 +3,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 
-.PHONY: demo test test-slow lint format bench docs clean
+.PHONY: demo test test-slow api lint format bench docs clean
 
 $(BIN)/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "sivi needs Python 3.11 or later: make PYTHON=...")'
@@ -38,10 +38,13 @@ demo: $(VENV)/.demo  ## Logistic regression on generated data, beside Markov cha
 	$(BIN)/sivi demo --out demo
 
 test: $(VENV)/.test  ## All tests but the slow ones
-	$(BIN)/pytest -q -n 2 --dist loadfile
+	$(BIN)/pytest -q -n 2 --dist worksteal
 
 test-slow: $(VENV)/.test  ## The slow tests
-	$(BIN)/pytest -q -m slow
+	$(BIN)/pytest -q -n 2 --dist worksteal -m slow
+
+api: $(VENV)/.test  ## Writes tests/public_api.txt, after a change of the public API that is meant
+	$(BIN)/python tests/write_public_api.py
 
 lint: $(VENV)/.lint  ## Linter, formatter, type checker
 	$(BIN)/ruff check .

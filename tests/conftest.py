@@ -1,13 +1,55 @@
+"""How the suite runs: one thread of XLA per worker, one cache of compiled programs for all of them, nothing online.
+
+The settings are environment variables, so that the tests that start a Python of their own hand them on. A variable
+that is already set stays as it is.
+"""
+
 import os
+import shutil
+import tempfile
 from itertools import count
 from pathlib import Path
 
-import jax
-import jaxtyping
-import pytest
+# Two workers with one thread each do more on two cores than two workers with two. These are read when numpy, scipy and
+# the backend of JAX start.
+ONE_THREAD = {
+    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false",
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+}
+for variable, value in ONE_THREAD.items():
+    os.environ.setdefault(variable, value)
 
+# The first process makes the folder, and the workers find its name. Small programs are kept too: there are thousands,
+# and reading one takes a quarter of the time of compiling it. XLA logs the CPU features of every program that it reads,
+# as an error; level 3 is silent.
+CACHE = "JAX_COMPILATION_CACHE_DIR"
+OWN_CACHE = CACHE not in os.environ
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+if OWN_CACHE:
+    os.environ[CACHE] = tempfile.mkdtemp(prefix="sivi-tests-jax-")
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS", "0")
+    os.environ.setdefault("JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES", "-1")
+
+import jax  # noqa: E402
+import jaxtyping  # noqa: E402
+import pytest  # noqa: E402
+
+if OWN_CACHE:  # once more for a JAX that some plugin has imported before
+    jax.config.update("jax_compilation_cache_dir", os.environ[CACHE])
+    jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
+    jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
+
+#: Memory maps at which compiled programs are forgotten. A process may have 65,530, and one fit holds about 1,500, so
+#: the four tests between two looks, which take tens of milliseconds, would have to hold twenty fits to pass it.
+MANY_MAPS = 30_000
 _MAPS = Path("/proc/self/maps")
 _TESTS = count(1)
+
+
+def pytest_unconfigure(config):
+    if OWN_CACHE:
+        shutil.rmtree(os.environ[CACHE], ignore_errors=True)
 
 
 def pytest_collection_modifyitems(config, items):
@@ -39,17 +81,11 @@ def data_cache(monkeypatch, tmp_path):
     return tmp_path / "cache"
 
 
-@pytest.fixture(autouse=True, scope="module")
-def forget_programs_of_the_last_file():
-    yield
-    jax.clear_caches()
-
-
 @pytest.fixture(autouse=True)
 def few_programs_in_memory():
-    """Forgets compiled programs once they are many: each holds memory maps, and a process may have 65,530 of them."""
+    """Forgets compiled programs once they are many; those that took long come back from the cache of files."""
     yield
-    if next(_TESTS) % 10 == 0 and _MAPS.exists() and _MAPS.read_bytes().count(b"\n") > 20_000:
+    if next(_TESTS) % 4 == 0 and _MAPS.exists() and _MAPS.read_bytes().count(b"\n") > MANY_MAPS:
         jax.clear_caches()
 
 
@@ -64,6 +100,17 @@ def precision(request):
 def x64():
     with jax.enable_x64(True):
         yield
+
+
+@pytest.fixture
+def quick_to_compile():
+    """Programs without most optimisations: a fit compiles in two thirds of the time, and many draws take longer.
+
+    For tests that make few updates and compare no numbers with those of other programs.
+    """
+    jax.config.update("jax_disable_most_optimizations", True)
+    yield
+    jax.config.update("jax_disable_most_optimizations", False)
 
 
 @pytest.fixture

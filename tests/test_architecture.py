@@ -1,173 +1,200 @@
-"""Rules of the code base that a change may not break unnoticed."""
+"""Rules of the code base that a change may not break unnoticed. Each test looks at all files and names all breaches."""
 
 import ast
+import importlib
 import subprocess
 import sys
 from collections import Counter
+from functools import cache
 from pathlib import Path
 
-import pytest
-
 import sivi
-from sivi._storage import codec
+import write_public_api
 
 SOURCE = Path(sivi.__file__).parent
 
-#: A module may import only from layers listed above its own.
-LAYERS = [
-    ["_types", "_renamed", "_version"],
-    ["_errors", "_arguments"],
-    ["constraints", "_backend", "_progress", "_random"],
-    ["_repeats", "_batches", "_layout", "_networks", "coordinates", "schedules"],
-    ["optimizers", "stopping"],
-    ["targets"],
-    ["families"],
-    ["samplers"],
-    ["warmup"],
-    ["critics"],
-    ["objectives"],
-    ["defaults"],
-    ["metrics"],
-    ["_run"],
-    ["posterior"],
-    ["_storage"],
-    ["_fitting"],
-    ["plots"],
-    ["interop"],
-    ["datasets"],
-    ["experiments"],
-    ["cli"],
-]
+#: The tiers of docs/architecture.md. A room imports only from itself and from tiers above its own.
+TIERS = """
+    _types _errors _version
+    _arguments _renamed _progress _random
+    _backend _repeats constraints schedules
+    _layout coordinates _batches _networks optimizers stopping
+    targets families
+    samplers warmup
+    critics
+    objectives
+    defaults metrics
+    _run
+    posterior
+    _storage
+    _fitting
+    plots interop datasets
+    experiments
+    cli
+"""
+#: Methods of the posterior are thin, and import inside them the later room that does the work.
+LATER_ROOMS = {"posterior": {"_storage", "interop"}}
 
-#: Methods of the posterior are thin, and import inside them what they stand for.
-LATER_LAYERS_OF_POSTERIOR = {"_storage", "interop"}
-
-PUBLIC = {
-    "sivi": """CheckpointError Constraint DiagonalGaussian FitDiverged FitFileError FitReport ImplicitMixing
-        MissingLogProb NormalMixing Plateau Posterior SemiImplicit SiviError StudentT constraints
-        coordinates correlation_cholesky critics datasets defaults families fit interval load metrics
-        objectives optimizers ordered plots positive real samplers schedules simplex targets warmup""",
-    "sivi.constraints": "Constraint correlation_cholesky interval ordered positive real simplex",
-    "sivi.interop": """to_arviz""",
-    "sivi.datasets": """Dataset DatasetError Description Location PosteriorReference Scale Split describe fetch find
-        load load_reference names waveform_generator with_intercept""",
-    "sivi.coordinates": "AffineMap DenseMap DiagonalMap IdentityMap LowRankMap RotatedMap",
-    "sivi.warmup": "gaussian_warmup",
-    "sivi.targets": """Banana BayesianModel BridgedTarget ControlVariate ExactTarget GaussianMixture IsotropicGaussian
-        KnowsCurvature Layout LinearRegression LogDensity LogisticRegression Multimodal MultinomialRegression
-        ScoreFunction Target Tempered Whitened XShaped as_target""",
-    "sivi.families": """Conditional ConditionalDistribution DiagonalGaussian Family ImplicitMixing Joint
-        LocationScale Mixing NormalMixing SemiImplicit StudentT""",
-    "sivi.critics": "Critic CriticSettings MLPCritic StructuredCritic",
-    "sivi.objectives": """Annealed Bridged CriticObjective CriticState GaussianKernel IMQKernel Kernel KernelStein
-        LossObjective Objective PathKL PlugInFisher RieszKernel ScoreMatching SurrogateELBO UnbiasedELBO minimax""",
-    "sivi.samplers": "SamplerRun effective_sample_size hmc nuts sgld split_rhat",
-    "sivi.metrics": """CalibrationBins ClassificationScores FisherEstimate MomentErrors PredictiveScores
-        classification_scores covariance_rmse energy_distance fisher_divergence knn_kl ksd mmd moment_errors noise_floor
-        predictive_scores sliced_wasserstein""",
-    "sivi.plots": """plot_arrows plot_critic plot_marginals plot_pairs plot_samples plot_traces""",
-}
-
-FIT_ARGUMENTS = """target dim like key family objective num_steps batch_size batching whiten precision repeats stop
-    chunk_size progress callbacks checkpoint resume"""
+LONGEST_FILE = 333
 
 
 def modules():
     return sorted(SOURCE.rglob("*.py"))
 
 
-def layer_of(path: Path) -> str:
+def room_of(path: Path) -> str:
     return path.relative_to(SOURCE).parts[0].removesuffix(".py")
 
 
-def imports_of(path: Path) -> set[str]:
-    """The top-level rooms of the package that a module imports, at run time, anywhere in it."""
-    rooms = set()
-    package = path.relative_to(SOURCE).parts[:-1]
-    tree = ast.parse(path.read_text())
+@cache
+def tree_of(path: Path) -> ast.Module:
+    return ast.parse(path.read_text())
+
+
+def run_time_nodes(path: Path):
+    """The nodes of a module that run: not those for the type checker alone."""
     guarded = {
         id(child)
-        for node in ast.walk(tree)
+        for node in ast.walk(tree_of(path))
         if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
         for child in ast.walk(node)
     }
-    for node in ast.walk(tree):
-        if id(node) in guarded:
-            continue
-        if isinstance(node, ast.ImportFrom) and node.level:
-            base = package[: len(package) - (node.level - 1)]
-            parts = (*base, *(node.module.split(".") if node.module else ()))
-            rooms |= {parts[0]} if parts else {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "sivi":
-            rooms.add(".".join(node.module.split(".")[1:2]))
+    return [node for node in ast.walk(tree_of(path)) if id(node) not in guarded]
+
+
+def imported_names(path: Path, nodes) -> set[tuple[str, ...]]:
+    """What the import statements among the nodes import, as paths inside the package."""
+    package = path.relative_to(SOURCE).parts[:-1]
+    found = set()
+    for node in nodes:
+        if isinstance(node, ast.ImportFrom) and (node.level or (node.module or "").split(".")[0] == "sivi"):
+            parts = tuple(node.module.split(".")) if node.module else ()
+            parts = (*package[: len(package) - (node.level - 1)], *parts) if node.level else parts[1:]
+            found |= {(*parts, alias.name) for alias in node.names}
         elif isinstance(node, ast.Import):
-            rooms |= {a.name.split(".")[1] for a in node.names if a.name.startswith("sivi.")}
-    return rooms
+            found |= {tuple(alias.name.split(".")[1:]) for alias in node.names if alias.name.startswith("sivi.")}
+    return found
 
 
-@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(SOURCE)))
-def test_imports_only_from_layers_above(path):
-    room = layer_of(path)
-    if room in ("__init__", "py"):
-        return
-    rank = {name: i for i, names in enumerate(LAYERS) for name in names}
-    assert room in rank, f"{room} has no place in the layers"
-    allowed = {name for name, i in rank.items() if i < rank[room]} | {room}
-    if room == "cli":
-        allowed |= {"__version__"}
-    if room == "posterior":
-        allowed |= LATER_LAYERS_OF_POSTERIOR
-    assert imports_of(path) <= allowed
+def rooms_imported(path: Path) -> set[str]:
+    """The rooms that a module imports at run time, anywhere in it."""
+    return {name[0] for name in imported_names(path, run_time_nodes(path))}
 
 
-def test_the_layer_test_sees_a_breach():
-    assert imports_of(SOURCE / "_fitting" / "fit.py") >= {"posterior", "defaults", "targets"}
-    assert imports_of(SOURCE / "targets" / "banana.py") == {"_arguments", "_types", "targets"}
+def modules_imported(path: Path) -> set[Path]:
+    """The files that a module imports when it is itself imported."""
+    inner = {
+        id(child)
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda))
+        for child in ast.walk(node)
+    }
+    found = set()
+    for name in imported_names(path, [node for node in run_time_nodes(path) if id(node) not in inner]):
+        for parts in (name, name[:-1]):  # a module, or a name in one
+            files = SOURCE.joinpath(*parts).with_suffix(".py"), SOURCE.joinpath(*parts, "__init__.py")
+            if there := [file for file in files if file.exists()]:
+                found.add(there[0])
+                break
+    return found
 
 
-@pytest.mark.parametrize("name", PUBLIC)
-def test_public_names(name):
-    __import__(name)
-    module = sys.modules[name]
-    assert sorted(module.__all__) == sorted(PUBLIC[name].split())
-    assert all(hasattr(module, public) for public in module.__all__)
+def breaches() -> list[str]:
+    tiers = [line.split() for line in TIERS.strip().splitlines()]
+    tier = {room: i for i, rooms in enumerate(tiers) for room in rooms}
+    found = []
+    for path in modules():
+        room, name = room_of(path), path.relative_to(SOURCE)
+        if room == "__init__":
+            continue
+        if room not in tier:
+            found.append(f"{name}: {room} has no tier")
+            continue
+        allowed = {other for other, i in tier.items() if i < tier[room]} | {room} | LATER_ROOMS.get(room, set())
+        allowed |= {"__version__"} if room == "cli" else set()
+        found += [f"{name} imports {other}" for other in sorted(rooms_imported(path) - allowed)]
+    return found
 
 
-def test_arguments_of_fit():
-    import inspect
+def test_rooms_import_only_from_tiers_above():
+    found = breaches()
+    assert not found, "\n".join(found)
 
-    assert list(inspect.signature(sivi.fit).parameters) == FIT_ARGUMENTS.split()
+
+def test_the_imports_of_a_module_are_seen():
+    assert rooms_imported(SOURCE / "defaults.py") >= {"families", "objectives", "targets", "warmup"}
+    assert rooms_imported(SOURCE / "targets" / "banana.py") == {"_arguments", "_types", "targets"}
+    assert SOURCE / "targets" / "base.py" in modules_imported(SOURCE / "targets" / "banana.py")
+    assert SOURCE / "families" / "__init__.py" in modules_imported(SOURCE / "defaults.py")
 
 
-def test_every_public_name_has_a_docstring():
-    for name in PUBLIC:
-        module = sys.modules[name]
-        for public in module.__all__:
-            assert getattr(module, public).__doc__, f"{name}.{public}"
+def test_the_posterior_knows_neither_the_loop_nor_the_objectives():
+    assert rooms_imported(SOURCE / "posterior.py") & {"objectives", "critics", "defaults", "_fitting"} == set()
+
+
+def test_no_import_cycle():
+    """Modules that import nothing that is left are taken away; what stays lies on a cycle or leads to one."""
+    left = {path: modules_imported(path) - {path} for path in modules()}
+    while free := [path for path, imports in left.items() if not imports & left.keys()]:
+        for path in free:
+            del left[path]
+    assert not left, "\n".join(sorted(str(path.relative_to(SOURCE)) for path in left))
+
+
+def test_no_module_is_shadowed_by_a_name_its_package_imports():
+    """`package.name` is then the module, as the path of its file says, and not a function or class of that name."""
+    shadowed = []
+    for init in SOURCE.rglob("__init__.py"):
+        inside = {path.stem for path in init.parent.glob("*.py")} | {
+            path.parent.name for path in init.parent.glob("*/__init__.py")
+        }
+        for node in tree_of(init).body:
+            names = set()
+            if isinstance(node, ast.ImportFrom) and node.module:
+                names = {alias.asname or alias.name for alias in node.names}
+            elif isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+                names = {node.name}
+            shadowed += [str((init.parent / name).relative_to(SOURCE.parent)) for name in names & inside]
+    assert not shadowed, "\n".join(sorted(shadowed))
+
+
+def test_no_file_is_long():
+    lengths = {str(path.relative_to(SOURCE)): len(path.read_text().splitlines()) for path in modules()}
+    assert {name: length for name, length in lengths.items() if length > LONGEST_FILE} == {}
+
+
+def test_public_api_is_that_of_the_snapshot():
+    current, snapshot = write_public_api.text().splitlines(), write_public_api.SNAPSHOT.read_text().splitlines()
+    new = [line for line in current if line not in snapshot]
+    gone = [line for line in snapshot if line not in current]
+    assert (new, gone) == ([], []), "if this is meant, say so in CHANGELOG.md and run `make api`"
+    assert current == snapshot
+
+
+def test_every_public_name_exists_and_has_a_docstring():
+    for room in write_public_api.rooms():
+        module = importlib.import_module(room)
+        assert module.__doc__, room
+        for name in module.__all__:
+            assert getattr(module, name).__doc__, f"{room}.{name}"
 
 
 def test_class_names_are_unique_since_files_refer_to_them():
     names = Counter(
-        node.name
-        for path in modules()
-        for node in ast.walk(ast.parse(path.read_text()))
-        if isinstance(node, ast.ClassDef)
+        node.name for path in modules() for node in ast.walk(tree_of(path)) if isinstance(node, ast.ClassDef)
     )
     assert [name for name, count in names.items() if count > 1] == []
-    assert "SemiImplicit" in codec._library_classes()
-    assert "Posterior" not in codec._library_classes()
 
 
-def calls_in(path: Path) -> set[str]:
-    return {ast.unparse(node.func) for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Call)}
-
-
-@pytest.mark.parametrize("path", modules(), ids=lambda path: str(path.relative_to(SOURCE)))
-def test_library_code_never_prints_configures_or_unpickles(path):
-    calls = calls_in(path)
-    assert not calls & {"jax.config.update", "pickle.load", "pickle.loads", "eval", "exec"}
-    assert "print" not in calls or layer_of(path) == "cli"
-    assert "allow_pickle=True" not in path.read_text()
+def test_library_code_never_prints_configures_or_unpickles():
+    found = []
+    for path in modules():
+        calls = {ast.unparse(node.func) for node in ast.walk(tree_of(path)) if isinstance(node, ast.Call)}
+        forbidden = {"jax.config.update", "pickle.load", "pickle.loads", "eval", "exec"}
+        forbidden |= set() if room_of(path) == "cli" else {"print"}
+        found += [f"{path.relative_to(SOURCE)}: {call}" for call in sorted(calls & forbidden)]
+        found += [f"{path.relative_to(SOURCE)}: allow_pickle"] if "allow_pickle=True" in path.read_text() else []
+    assert not found, "\n".join(found)
 
 
 def test_import_is_silent_and_leaves_jax_alone():

@@ -99,6 +99,19 @@ CUSTOM_OBJECTIVES = {
     ),
 }
 
+#: Rows whose state is of the class of another row's. Only that other row is fitted in chunks, stored and resumed; these
+#: make one update. A new row is fitted unless it stands here, and a test checks the classes.
+SAME_STATE = {
+    "ScoreMatching-residual": "ScoreMatching",
+    "ScoreMatching-scheduled": "ScoreMatching",
+    "PlugInFisher": "ScoreMatching",
+    "PathKL": "PathKL-structured",
+    "SurrogateELBO": "SurrogateELBO-growing",
+    "KernelStein": "KernelStein-riesz",
+    "KernelStein-imq": "KernelStein-riesz",
+    "Annealed": "Annealed-path",
+}
+
 SCHEDULES = {
     "Constant": lambda: schedules.Constant(0.3),
     "StepDecay": lambda: schedules.StepDecay(1.0, 0.5, 7),

@@ -13,12 +13,20 @@ def committed():
     return {name: results for name, results in found.items() if results is not None}
 
 
-def test_every_experiment_is_there_in_full_and_with_the_settings_of_now():
-    assert set(committed()) == set(EXPERIMENTS)
+def test_what_was_run_was_run_in_full_for_the_jobs_of_now():
+    """By name and seed; `sivi paper list` says which ran with other settings than those of now.
+
+    An experiment without results is no error: its section of the page says that it has not been run.
+    """
+    assert "toy-kl" in committed(), "the README quotes it"
     for name, results in committed().items():
         assert results.missing == (), name
-        jobs = {job.name: job.settings for job in EXPERIMENTS[name].jobs("full", results.seeds)}
-        assert {result.job.name: result.job.settings for result in results.done} == jobs, name
+        jobs = EXPERIMENTS[name].jobs("full", results.seeds)
+        assert names_and_seeds(result.job for result in results.done) == names_and_seeds(jobs), name
+
+
+def names_and_seeds(jobs):
+    return {job.name: job.settings.get("seed") for job in jobs}
 
 
 def test_page_is_made_from_them():
@@ -28,17 +36,10 @@ def test_page_is_made_from_them():
         for name in results
     }
     assert (ROOT / "docs/results.md").read_text() == page(list(EXPERIMENTS.values()), results, images)
-    shown = [name for name, links in images.items() if links]
-    assert shown == [
-        "toy-samples",
-        "toy-dynamics",
-        "toy-convergence",
-        "toy-bias",
-        "waveform-marginals",
-        "waveform-cov",
-        "mlr-curves",
-        "mlr-convergence",
-    ]
+    figures = {path.name for path in folder.glob("*.png")}
+    assert figures == {Path(link).name for links in images.values() for link in links}
+    for start in ("toy-samples", "toy-dynamics", "toy-convergence", "toy-bias", "waveform-", "mlr-c"):
+        assert all(links for name, links in images.items() if name.startswith(start)), start
 
 
 def test_readme_quotes_them():

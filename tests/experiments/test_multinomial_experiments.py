@@ -222,10 +222,35 @@ def test_labels_name_the_particles():
     ]  # fmt: skip
 
 
-@pytest.mark.needs_data
-@pytest.mark.parametrize("name", ["mlr-curves", "mlr-seconds", "mlr-convergence"])
-def test_a_quick_job_runs(name, tmp_path):
-    experiment = EXPERIMENTS[name]
+def quick_job(experiment, folder):
     job = next(job for job in experiment.jobs("quick", 1) if "hapt" in job.name)
-    numbers, _ = experiment.run_job(job, tmp_path)
-    assert all(np.all(np.isfinite(value)) for value in numbers.values())
+    return job.settings, *experiment.run_job(job, folder)
+
+
+@pytest.mark.needs_data
+def test_a_quick_job_of_curves_ends_with_the_scores_of_the_last_point(tmp_path):
+    settings, numbers, arrays = quick_job(MLRCurves(), tmp_path)
+    assert (numbers["updates"], numbers["skipped"]) == (settings["num_steps"], 0)
+    steps, seconds, joint, per_point, _ = arrays["curve"]
+    assert steps.tolist() == list(curve_stops(settings["num_steps"], settings["chunk_size"]))
+    assert (np.diff(seconds) > 0).all()
+    np.testing.assert_allclose([joint[-1], per_point[-1]], [numbers["joint"], numbers["per_point"]], rtol=1e-4)
+    assert per_point[-1] < 0.0 < numbers["accuracy"] <= 1.0
+
+
+@pytest.mark.needs_data
+def test_a_quick_job_of_seconds_takes_the_median_of_all_chunks_but_the_first(tmp_path):
+    settings, numbers, _ = quick_job(MLRSeconds(), tmp_path)
+    assert len(numbers["all"]) == settings["chunks"] - 1
+    assert min(numbers["all"]) > 0.0
+    assert numbers["milliseconds"] == np.median(numbers["all"])
+
+
+@pytest.mark.needs_data
+def test_a_quick_job_of_convergence_ends_with_the_last_of_its_traces(tmp_path):
+    settings, numbers, arrays = quick_job(MLRConvergence(), tmp_path)
+    for name in ("loss", "critic_norm"):
+        ends, means, low, high = arrays[name]
+        assert ends[-1] == settings["num_steps"]
+        assert ((low <= means) & (means <= high)).all()
+        np.testing.assert_allclose(numbers[name], means[-1], rtol=1e-5)

@@ -18,16 +18,19 @@ NUM_STEPS = 4000
 RULE = Plateau(tolerance=0.05, every=50, blocks=4, after=0.1)
 
 
-def watched(losses, rule=RULE, num_steps=NUM_STEPS):
-    """The state of the rule after it has seen losses of shape (steps,) or (steps, repeats)."""
-    losses = np.asarray(losses, np.float32).reshape(len(losses), -1)
-
+@eqx.filter_jit
+def _watched(rule, start, num_steps, losses):
     def see(state, numbered):
         step, loss = numbered
         return update_stop(rule, state, step + 1, jnp.int32(num_steps), loss), None
 
-    start = init_stop(rule, num_steps, losses.shape[1])
-    return jax.lax.scan(see, start, (jnp.arange(len(losses)), jnp.asarray(losses)))[0]
+    return jax.lax.scan(see, start, (jnp.arange(len(losses)), losses))[0]
+
+
+def watched(losses, rule=RULE, num_steps=NUM_STEPS):
+    """The state of the rule after it has seen losses of shape (steps,) or (steps, repeats)."""
+    losses = np.asarray(losses, np.float32).reshape(len(losses), -1)
+    return _watched(rule, init_stop(rule, num_steps, losses.shape[1]), num_steps, jnp.asarray(losses))
 
 
 class TestTimeline:

@@ -143,7 +143,7 @@ def test_surrogate_without_auxiliary_draws_is_the_conditional_bound():
     """L = 0: E[log p(x) − log q(x|z)], with the entropy of the conditional in closed form."""
     family, target = linear_gaussian_family(), gaussian_target()
     objective, conditional = SurrogateELBO(num_aux=0), family.conditional
-    noise = family.sample_noise(jax.random.key(0), (200_000,))
+    noise = family.sample_noise(jax.random.key(0), (100_000,))
 
     def bound(*one):
         return objective.bounds(family, target, None, tuple(array[None] for array in one), jax.random.key(0), 0)[0]
@@ -228,7 +228,7 @@ def unbiased_gradient(family, target, noise, score_of):
 
 def test_unbiased_gradient_with_exact_draws_of_z_given_x():
     family, target = linear_gaussian_family(), gaussian_target()
-    noise = family.sample_noise(jax.random.key(0), (200_000,))
+    noise = family.sample_noise(jax.random.key(0), (100_000,))
 
     def score_of(key, joint):
         z = exact_mixing_noise(key, family.conditional, joint.x)
@@ -262,14 +262,14 @@ def test_unbiased_gradient_with_a_chain_that_forgets_its_start():
     family = linear_gaussian_family()
     conditional = family.conditional
     objective = UnbiasedELBO(num_iterations=25, burn_in=24, num_leapfrog=4, step_size=0.15)
-    result, x, z, scores = chain_gradient(objective, 200_000)
+    result, x, z, scores = chain_gradient(objective, 100_000)
     # Only the last draw was kept, so its score gives A z′ = x − b + σ² ∇_x log q(x|z′).
     last = (x - conditional.b + jnp.exp(2 * conditional.log_sigma) * scores) @ jnp.linalg.pinv(conditional.A).T
     means = jax.vmap(lambda x: mixing_posterior(conditional, x)[0])(x)
     sd = jnp.sqrt(jnp.diagonal(mixing_posterior(conditional, x[0])[1]))
     first, last = (z - means) / sd, (last - means) / sd
     correlation = first.T @ last / len(x)
-    assert float(jnp.abs(correlation).max()) < 0.01
+    assert float(jnp.abs(correlation).max()) < 4.5 / np.sqrt(len(x))
     # And the chain samples z given x: moments of the posterior.
     np.testing.assert_allclose(last.mean(0), 0.0, atol=4.5 / np.sqrt(len(x)))
     np.testing.assert_allclose((last**2).mean(0), 1.0, atol=4.5 * np.sqrt(2 / len(x)))
@@ -281,10 +281,10 @@ def test_unbiased_gradient_with_a_chain_that_forgets_its_start():
 
 def test_a_chain_that_remembers_its_start_biases_what_multiplies_the_noise_and_not_the_mean():
     objective = UnbiasedELBO(num_iterations=2, burn_in=1, num_leapfrog=2, step_size=0.1)
-    result, *_ = chain_gradient(objective, 200_000)
+    result, *_ = chain_gradient(objective, 100_000)
     scores = largest_z(result, elbo_gradient(linear_gaussian_family().conditional, gaussian_target()))
     assert scores["b"] < bonferroni(3)
-    assert min(scores["A"], scores["log_sigma"]) > 20.0, scores
+    assert min(scores["A"], scores["log_sigma"]) > 14.0, scores
 
 
 @pytest.mark.parametrize("mixing", ["normal", "implicit"])

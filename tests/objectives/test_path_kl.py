@@ -45,7 +45,7 @@ def path_gradient(objective, family, target, noise):
 
 def test_gradient_at_the_optimal_critic_is_that_of_the_kl_and_the_loss_is_the_fisher_divergence(x64):
     family, target = linear_gaussian_family(), gaussian_target()
-    noise = family.sample_noise(jax.random.key(0), (400_000,))
+    noise = family.sample_noise(jax.random.key(0), (100_000,))
     result = path_gradient(PathKL(clip=None), family, target, noise)
     divergence = fisher_divergence(family.conditional, target)
     truth = {**elbo_gradient(family.conditional, target), "loss": divergence, "critic_norm": divergence}

@@ -21,7 +21,7 @@ from oracles import (
 )
 from sivi.objectives import PlugInFisher, ScoreMatching, minimax
 
-NUM_DRAWS = 400_000
+NUM_DRAWS = 100_000
 
 
 @pytest.fixture
@@ -80,7 +80,7 @@ def test_family_gradient_at_the_optimal_critic_is_that_of_the_fisher_divergence(
 def test_plug_in_gradient_is_biased_in_every_parameter(setting):
     result, truth = gradients(PlugInFisher(), setting)
     scores = largest_z(result, truth)
-    assert min(scores.values()) > 50.0, scores
+    assert min(scores.values()) > 25.0, scores
 
 
 @pytest.mark.parametrize("size", [0.1, 1.0])

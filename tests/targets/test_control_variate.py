@@ -71,7 +71,8 @@ def test_a_fit_with_minibatches_has_one_at_the_centre_that_was_found(monkeypatch
     monkeypatch.setattr(loop, "_centre_scores", lambda *given: centres.append(given[1].mean) or scores(*given))
     rng = np.random.default_rng(3)
     target = LogisticRegression(rng.normal(size=(40, 2)), rng.random(40) < 0.5)
-    settings = {"key": 0, "num_steps": 4, "progress": False, "chunk_size": 2}
+    objective = sivi.objectives.ScoreMatching(num_particles=8, critic=sivi.critics.MLPCritic((4,)))
+    settings = {"key": 0, "num_steps": 4, "progress": False, "chunk_size": 2, "objective": objective}
     for whiten in (None, (np.ones(2), np.ones(2))):
         assert not sivi.fit(target, batch_size=10, whiten=whiten, **settings).settings.control_variate
     assert not sivi.fit(target, **settings).settings.control_variate
