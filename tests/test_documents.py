@@ -1,6 +1,9 @@
 """The code in the documents runs: every Python block of a page, in order, in one namespace."""
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -12,10 +15,17 @@ PAGES = [
     "README.md",
     *(
         f"docs/{name}.md"
-        for name in ("data", "guide", "index", "method", "metrics", "samplers", "tutorial", "which_method")
+        for name in ("data", "high_dimensions", "index", "method", "metrics", "samplers", "tutorial", "which_method")
     ),
-    *sorted(str(path.relative_to(ROOT)) for path in (ROOT / "docs" / "objectives").glob("*.md")),
+    *sorted(
+        str(path.relative_to(ROOT))
+        for folder in ("guide", "objectives")
+        for path in (ROOT / "docs" / folder).glob("*.md")
+    ),
 ]
+#: Samples of plug-ins, run as parts of the library: see tests/contracts/extending.py.
+SAMPLES = "docs/extending.md"
+WITHOUT_CODE = {"docs/guide/index.md", "docs/guide/command_line.md"}
 #: ```python blocks, and ```{run} blocks, which the build of the pages runs too, in full.
 BLOCK = re.compile(r"^```(?:python|\{run\})\n(.*?)^```", re.MULTILINE | re.DOTALL)
 
@@ -45,13 +55,29 @@ def test_python_blocks_run(page, tmp_path, monkeypatch, as_a_user):
     for block in blocks:
         exec(compile(block, page, "exec"), namespace)
     plt.close("all")
-    assert blocks or page == "docs/index.md"
+    assert blocks or page in WITHOUT_CODE
 
 
 def test_every_page_with_code_is_listed():
     pages = [path for path in (ROOT / "docs").rglob("*.md") if "_build" not in path.parts]
     with_code = {str(path.relative_to(ROOT)) for path in pages if BLOCK.search(path.read_text())}
-    assert with_code <= set(PAGES)
+    assert with_code <= {*PAGES, SAMPLES}
+
+
+@pytest.mark.parametrize("name", ["ConditionalELBO", "Funnel", "Logistic", "mala", "sum_to_zero"])
+def test_samples_of_plug_ins_pass_the_contracts(name):
+    """The page's sample as one file, one re-export and one row, in a process of its own, in float32."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "contracts.extending"]
+    chosen = f"{name} and not x64 and not Regression"
+    path = os.pathsep.join([str(ROOT / "tests"), *filter(None, [os.environ.get("PYTHONPATH")])])
+    done = subprocess.run(
+        [*command, "tests/contracts", "-k", chosen],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]  # 5 if the sample has no row
 
 
 def test_links_between_documents_lead_somewhere():
