@@ -23,6 +23,7 @@ html_css_files = ["formulas.css"]
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
 
+suppress_warnings = ["ref.python"]  # fields of several classes share a name; nothing here refers to them by it
 autodoc_typehints = "none"  # the docstrings say what the arguments are
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
