@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from sivi.experiments._environment import environment
+from sivi.experiments.runner import environment
 
 __all__ = ["RESULTS", "environment", "write"]
 

@@ -26,8 +26,7 @@ from typing import Any
 
 import sivi
 from _common import RESULTS, environment, write
-from sivi.experiments._environment import cores
-from sivi.experiments._workers import core_shares
+from sivi.experiments.runner import core_shares, cores
 from tasks import TASKS, Sizes
 
 OUT = RESULTS / "default_call.json"

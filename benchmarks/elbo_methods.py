@@ -22,7 +22,7 @@ import numpy as np
 
 import sivi
 from _common import RESULTS, environment, write
-from sivi.experiments import _paper_settings as paper_settings
+from sivi.experiments import _toy as paper_settings
 from sivi.objectives import SurrogateELBO, UnbiasedELBO
 from sivi.objectives.unbiased_elbo import surrogate
 

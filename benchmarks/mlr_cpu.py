@@ -75,7 +75,7 @@ def run_method(method: str, quick: bool) -> dict[str, Any]:
         "method": method,
         "seed": SEED,
         "rows": model.num_data,
-        "rows_per_update": posterior.batch_size or model.num_data,
+        "rows_per_update": posterior.settings.batch_size or model.num_data,
         "updates": posterior.step,
         "skipped": sum(posterior.skipped),
         "peak_gb": peak,

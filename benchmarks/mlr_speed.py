@@ -25,7 +25,7 @@ import numpy as np
 import sivi
 from _common import RESULTS, environment, write
 from _torch_loop import LoopSettings, MinimaxLoop
-from sivi.experiments._call import Call
+from sivi.experiments._method import Call
 from sivi.experiments._multinomial import PROBLEMS, load_model, sivi_sm, uivi
 
 PROBLEM = PROBLEMS["mnist"]

@@ -25,8 +25,8 @@ import numpy as np
 
 import sivi
 from _common import RESULTS, environment, write
-from sivi.experiments._paper_settings import family as paper_family
-from sivi.experiments._paper_settings import sivi_sm
+from sivi.experiments._toy import family as paper_family
+from sivi.experiments._toy import sivi_sm
 
 TORCH = "2.13.0"
 CORES = 2

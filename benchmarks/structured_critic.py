@@ -20,7 +20,8 @@ import jax.numpy as jnp
 import sivi
 from _common import RESULTS, environment, write
 from sivi import optimizers
-from sivi.objectives import MLPCritic, PathKL, StructuredCritic
+from sivi.critics import MLPCritic, StructuredCritic
+from sivi.objectives import PathKL
 
 DIMS = (100, 1_000, 10_000)
 LATENT, HIDDEN, PARTICLES, CRITIC_STEPS, SEED = 64, 64, 256, 2, 0

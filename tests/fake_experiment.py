@@ -9,15 +9,13 @@ class FakeExperiment(Experiment):
     name = "fake"
     title = "Nothing in particular"
     paper = "Table 0"
+    full_seeds = 2
 
     def __init__(self, scale=2.0):
         self.scale = scale
         self.scales = {}  # of single targets
         self.errors = {}  # job name → exception to raise
         self.calls = []  # job name, and what it found in its scratch folder
-
-    def default_seeds(self, mode):
-        return 2 if mode == "full" else 1
 
     def jobs(self, mode, seeds):
         return [

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from sivi.datasets import Description, _catalogue
-from sivi.datasets._entry import Address, DataFile, Entry, Form
+from sivi.datasets._entry import Address, CatalogueEntry, DataFile, FileFormat
 from sivi.datasets._published import last_rows
 from sivi.datasets._tables import from_text
 
@@ -25,20 +25,22 @@ def sha256(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
 
 
-def tiny(*addresses: Address, content: bytes = TINY) -> Entry:
+def tiny(*addresses: Address, content: bytes = TINY) -> CatalogueEntry:
     """A dataset of four rows, two inputs and one output."""
     about = Description("tiny", "Numbers", 4, 2, "sum", (), ("a", "b"), "none", "nobody", "nowhere", "free")
-    return Entry(
-        about, (Form((DataFile(TINY_PATH, sha256(content), addresses),), from_text),), partial(last_rows, 4, 1)
+    return CatalogueEntry(
+        about, (FileFormat((DataFile(TINY_PATH, sha256(content), addresses),), from_text),), partial(last_rows, 4, 1)
     )
 
 
 def with_checksum(monkeypatch, name: str, *files: Path) -> None:
     """Let the origin's files of a dataset have the checksums of these."""
     entry = _catalogue.ENTRIES[name]
-    form = entry.forms[-1]
-    known = tuple(replace(file, sha256=sha256(path.read_bytes())) for file, path in zip(form.files, files, strict=True))
-    changed = replace(entry, forms=(*entry.forms[:-1], replace(form, files=known)))
+    file_format = entry.formats[-1]
+    known = tuple(
+        replace(file, sha256=sha256(path.read_bytes())) for file, path in zip(file_format.files, files, strict=True)
+    )
+    changed = replace(entry, formats=(*entry.formats[:-1], replace(file_format, files=known)))
     monkeypatch.setitem(_catalogue.ENTRIES, name, changed)
 
 

@@ -245,3 +245,13 @@ def paired_z(difference: Accumulated) -> Array:
     assert int(varies.sum()) > 20
     assert float(jnp.abs(jnp.where(varies, 0.0, difference.mean)).max()) < 1e-12
     return jnp.where(varies, difference.mean / jnp.where(varies, difference.error, 1.0), 0.0)
+
+
+def ar1(rho, shape, seed=0):
+    """Stationary Gaussian AR(1) chains: variance 1, autocorrelation ρ^t, ESS = N (1 − ρ) / (1 + ρ)."""
+    noise = np.random.default_rng(seed).normal(size=shape)
+    chains = np.empty(shape)
+    chains[:, 0] = noise[:, 0]
+    for t in range(1, shape[1]):
+        chains[:, t] = rho * chains[:, t - 1] + np.sqrt(1 - rho**2) * noise[:, t]
+    return chains

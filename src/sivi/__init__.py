@@ -1,9 +1,9 @@
 """Semi-implicit variational inference on JAX."""
 
-from importlib.metadata import PackageNotFoundError, version
-
 from . import (
     constraints,
+    coordinates,
+    critics,
     datasets,
     defaults,
     families,
@@ -17,17 +17,14 @@ from . import (
     warmup,
 )
 from ._errors import CheckpointError, FitDiverged, FitFileError, MissingLogProb, SiviError
-from .constraints import correlation_cholesky, interval, ordered, positive, real, simplex
+from ._fitting.fit import fit
+from ._fitting.report import FitReport
+from ._fitting.resume import load
+from ._version import __version__ as __version__
+from .constraints import *  # noqa: F403  (a new constraint needs one re-export, in its own room)
 from .families import DiagonalGaussian, ImplicitMixing, NormalMixing, SemiImplicit, StudentT
-from .fit import FitReport, fit
-from .fit_file import load
 from .posterior import Posterior
 from .stopping import Plateau
-
-try:
-    __version__ = version("sivi")
-except PackageNotFoundError:  # run from a source tree that is not installed
-    __version__ = "0.0.0"
 
 __all__ = [
     "CheckpointError",
@@ -44,23 +41,20 @@ __all__ = [
     "SiviError",
     "StudentT",
     "constraints",
-    "correlation_cholesky",
+    "coordinates",
+    "critics",
     "datasets",
     "defaults",
     "families",
     "fit",
-    "interval",
     "load",
     "metrics",
     "objectives",
     "optimizers",
-    "ordered",
     "plots",
-    "positive",
-    "real",
     "samplers",
     "schedules",
-    "simplex",
     "targets",
     "warmup",
 ]
+__all__ += constraints.__all__

@@ -1,7 +1,9 @@
 """Conversions and checks of arguments: the messages name the argument, the rule and the value."""
 
+import functools
 import operator
-from typing import Any, SupportsIndex
+from collections.abc import Callable
+from typing import Any, SupportsIndex, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -9,6 +11,8 @@ import numpy as np
 from jaxtyping import PRNGKeyArray
 
 from ._types import KeyLike
+
+_T = TypeVar("_T")
 
 
 def as_key(key: KeyLike, name: str = "key") -> PRNGKeyArray:
@@ -70,3 +74,18 @@ def check_count(name: str, value: object, minimum: int = 1) -> int:
     if number < minimum:
         raise ValueError(f"{name} must be at least {minimum}; got {number}.")
     return number
+
+
+def positive(name: str) -> Callable[[object], float]:
+    """`check_positive` of the argument `name`: the converter of a field."""
+    return functools.partial(check_positive, name)
+
+
+def count(name: str, minimum: int = 1) -> Callable[[object], int]:
+    """`check_count` of the argument `name`: the converter of a field."""
+    return functools.partial(check_count, name, minimum=minimum)
+
+
+def check_optional(check: Callable[[str, object], _T], name: str, value: object) -> _T | None:
+    """None, or `value` as another check of this module returns it."""
+    return None if value is None else check(name, value)

@@ -1,18 +1,17 @@
-"""The multilayer perceptron that families and critics are made of."""
+"""Networks that families and critics are made of: the multilayer perceptron, and (μ(z), σ(z))."""
 
 import math
 from collections.abc import Sequence
+from typing import TypedDict
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jaxtyping import Array, Float, Key, PRNGKeyArray
 
 from ._arguments import as_key, check_count, default_float, describe
+from ._random import side_by_side
 from ._types import Activation
-
-_TOGETHER = 2**16  # arrays of weights of up to so many numbers are drawn together
 
 #: Activations that are known by name, and so can be stored in a fit file.
 ACTIVATIONS: dict[str, Activation] = {
@@ -32,6 +31,11 @@ def as_activation(activation: str | Activation) -> Activation:
     if activation not in ACTIVATIONS:
         raise ValueError(f"activation must be a function or one of {sorted(ACTIVATIONS)}; got {describe(activation)}.")
     return ACTIVATIONS[activation]
+
+
+def as_widths(hidden: Sequence[int]) -> tuple[int, ...]:
+    """Widths of hidden layers, each at least 1."""
+    return tuple(check_count("hidden", width) for width in hidden)
 
 
 class Linear(eqx.Module):
@@ -62,29 +66,9 @@ class Linear(eqx.Module):
 def _uniforms(
     keys: Key[Array, " num"], shapes: Sequence[tuple[int, ...]], bounds: Sequence[float]
 ) -> list[Float[Array, "..."]]:
-    """Uniform(±bound) of several shapes, one key each.
-
-    The small ones are drawn side by side, as many numbers of each as the largest has: XLA takes long to compile every
-    place in a program where random numbers are made. With JAX's default generator, what is kept is what each key
-    gives by itself.
-    """
-    sizes, dtype = [math.prod(shape) for shape in shapes], default_float()
-    together = [i for i, size in enumerate(sizes) if size <= _TOGETHER]
-    limits = jnp.asarray(bounds, dtype)
-    found: dict[int, Array] = {
-        i: jax.random.uniform(keys[i], shapes[i], dtype, -limits[i], limits[i])
-        for i in range(len(sizes))
-        if sizes[i] > _TOGETHER
-    }
-    if together:
-        longest, index = max(sizes[i] for i in together), np.array(together)
-
-        def draw(key: PRNGKeyArray, limit: Array) -> Float[Array, " longest"]:
-            return jax.random.uniform(key, (longest,), dtype, -limit, limit)
-
-        rows = jax.vmap(draw)(keys[index], limits[index])
-        found |= {i: rows[row, : sizes[i]].reshape(shapes[i]) for row, i in enumerate(together)}
-    return [found[i] for i in range(len(sizes))]
+    """Uniform(±bound) of several shapes, one key each."""
+    limits = jnp.asarray(bounds, default_float())
+    return side_by_side(list(keys), shapes, jax.random.uniform, -limits, limits)
 
 
 class MLP(eqx.Module):
@@ -122,7 +106,7 @@ class MLP(eqx.Module):
         final_scale: float = 1.0,
         key: PRNGKeyArray,
     ):
-        widths = [in_dim, *(check_count("hidden", width) for width in hidden), out_dim]
+        widths = [in_dim, *as_widths(hidden), out_dim]
         *first, last = Linear.initial(widths, jax.random.split(as_key(key), len(widths) - 1))
         self.layers = (*first, jax.tree.map(lambda weights: final_scale * weights, last))
         self.skip = skip_scale * jnp.eye(out_dim, in_dim, dtype=default_float()) if skip else None
@@ -134,3 +118,119 @@ class MLP(eqx.Module):
             hidden = self.activation(layer(hidden))
         out = self.layers[-1](hidden)
         return out if self.skip is None else out + self.skip @ x
+
+
+#: Of σ: far below the scale of most posteriors, and far above what float32 can square and divide by.
+DEFAULT_FLOOR = 1e-3
+
+
+class LogVariance(eqx.Module):
+    """log σ² from an unconstrained number, kept above a floor.
+
+    `"smooth"` is floor + softplus(raw − floor), which always has a gradient. `"clamp"` is max(raw, floor), what
+    the paper ran: below the floor the gradient is zero, and a coordinate that crosses it stays there.
+    """
+
+    floor: float = eqx.field(static=True)
+    kind: str = eqx.field(static=True)
+
+    def __check_init__(self) -> None:
+        if self.kind not in ("smooth", "clamp"):
+            raise ValueError(f"floor must be 'smooth' or 'clamp'; got {describe(self.kind)}.")
+
+    def __call__(self, raw: Float[Array, " dim"]) -> Float[Array, " dim"]:
+        if self.kind == "clamp":
+            return jnp.maximum(raw, self.floor)
+        return self.floor + jax.nn.softplus(raw - self.floor)
+
+    def inverse(self, log_variance: float) -> float:
+        if self.kind == "clamp":
+            return log_variance
+        excess = log_variance - self.floor
+        return self.floor + excess + math.log(-math.expm1(-excess))
+
+
+class LocationScaleSettings(TypedDict, total=False):
+    """Settings of `LocationScale`, which says what they mean, by name."""
+
+    hidden: Sequence[int]
+    activation: str | Activation
+    skip: bool
+    skip_scale: float
+    final_scale: float
+    scale: str
+    sigma_init: float
+    sigma_floor: float
+    floor: str
+
+
+class LocationScale(eqx.Module):
+    """The networks (μ_φ(z), σ_φ(z)), with σ a trainable vector or a network of z.
+
+    Args:
+        latent_dim: Length of z.
+        dim: Length of x.
+        hidden: Widths of the hidden layers.
+        activation: A function or a name such as `"silu"`.
+        skip: Add a linear map A z to μ, A started at `skip_scale` times the identity.
+        skip_scale: See `skip`.
+        final_scale: Factor on the initial weights of the last layer of μ.
+        scale: `"global"`, one trainable vector σ; or `"network"`, σ_φ(z).
+        sigma_init: σ at the start.
+        sigma_floor: σ never falls below this.
+        floor: `"smooth"`, or `"clamp"`: the hard clamp the paper's experiments used, without gradient below.
+        key: Random key of the initial weights.
+    """
+
+    mean: MLP
+    raw_scale: Float[Array, " dim"] | MLP
+    raw_init: float = eqx.field(static=True)
+    log_variance: LogVariance
+
+    def __init__(
+        self,
+        latent_dim: int,
+        dim: int,
+        *,
+        hidden: Sequence[int] = (64, 64),
+        activation: str | Activation = "silu",
+        skip: bool = True,
+        skip_scale: float = 1.0,
+        final_scale: float = 1.0,
+        scale: str = "global",
+        sigma_init: float = 1.0,
+        sigma_floor: float = DEFAULT_FLOOR,
+        floor: str = "smooth",
+        key: PRNGKeyArray,
+    ):
+        latent_dim, dim = check_count("latent_dim", latent_dim), check_count("dim", dim)
+        if not 0 < sigma_floor < sigma_init < math.inf:
+            raise ValueError(
+                "sigma_floor and sigma_init must satisfy 0 < sigma_floor < sigma_init; "
+                f"got {sigma_floor} and {sigma_init}."
+            )
+        if scale not in ("global", "network"):
+            raise ValueError(f"scale must be 'global' or 'network'; got {describe(scale)}.")
+        mean_key, scale_key = jax.random.split(key)
+        self.mean = MLP(
+            latent_dim,
+            dim,
+            hidden=hidden,
+            activation=activation,
+            skip=skip,
+            skip_scale=skip_scale,
+            final_scale=final_scale,
+            key=mean_key,
+        )
+        self.log_variance = LogVariance(2 * math.log(sigma_floor), floor)
+        raw_init = self.log_variance.inverse(2 * math.log(sigma_init))
+        if scale == "global":
+            self.raw_init = 0.0
+            self.raw_scale = jnp.full((dim,), raw_init, default_float())
+        else:
+            self.raw_init = raw_init
+            self.raw_scale = MLP(latent_dim, dim, hidden=hidden, activation=activation, final_scale=0.01, key=scale_key)
+
+    def __call__(self, z: Float[Array, " latent"]) -> tuple[Float[Array, " dim"], Float[Array, " dim"]]:
+        raw = self.raw_init + self.raw_scale(z) if isinstance(self.raw_scale, MLP) else self.raw_scale
+        return self.mean(z), jnp.exp(0.5 * self.log_variance(raw))

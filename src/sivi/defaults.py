@@ -11,10 +11,11 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import PRNGKeyArray
 
-from ._affine import AffineMap
 from ._arguments import check_count
+from .coordinates import AffineMap
+from .critics import CriticSettings, MLPCritic, StructuredCritic
 from .families import DiagonalGaussian, Family, NormalMixing, SemiImplicit
-from .objectives import Annealed, Bridged, CriticSpec, MLPCritic, Objective, PathKL, StructuredCritic
+from .objectives import Annealed, Bridged, Objective, PathKL
 from .optimizers import Adam
 from .schedules import Cosine, Ramp
 from .stopping import Plateau
@@ -54,14 +55,14 @@ class Recipe:
         critic_steps: Critic updates per family update.
         learning_rate: Of the family at the start; it decays along half a cosine.
         critic_learning_rate: Of the critic, likewise.
-        held: Share of the run in which both rates stay at their start.
+        hold_share: Share of the run in which both rates stay at their start.
         clip: Largest size of a draw's gradient; see `sivi.objectives.PathKL`.
-        annealed: Share of the run on the geometric path from N(0, I).
+        annealed_share: Share of the run on the geometric path from N(0, I).
         first_beta: Where on that path the run starts.
-        bridge: Share of a wide Gaussian that is mixed into the target while modes find their weights; 0 for none. See
-            `sivi.objectives.Bridged`.
+        bridge_share: Share of a wide Gaussian that is mixed into the target while modes find their weights; 0 for
+            none. See `sivi.objectives.Bridged`.
         bridge_until: Share of the run after which it is gone.
-        plateau: Improvement of the loss, per unknown, below which the fit comes to its end.
+        plateau_tolerance: Improvement of the loss, per unknown, below which the fit comes to its end.
     """
 
     dim: int
@@ -79,13 +80,13 @@ class Recipe:
     critic_steps: int
     learning_rate: float
     critic_learning_rate: float
-    held: float
+    hold_share: float
     clip: float
-    annealed: float
+    annealed_share: float
     first_beta: float
-    bridge: float
+    bridge_share: float
     bridge_until: float
-    plateau: float
+    plateau_tolerance: float
 
     def warm_up(self, key: PRNGKeyArray, target: Target, batch_size: int | None) -> AffineMap:
         """The coordinates of the fit."""
@@ -129,26 +130,28 @@ class Recipe:
             num_particles=self.num_particles,
             critic_steps=self.critic_steps,
             critic_warmup=0 if family is None else 500,
-            optimizer=Adam(Cosine(self.learning_rate, hold=self.held), b1=0.9, b2=0.99),
-            critic_optimizer=Adam(Cosine(self.critic_learning_rate, hold=self.held), b1=0.9, b2=0.99),
+            optimizer=Adam(Cosine(self.learning_rate, hold=self.hold_share), b1=0.9, b2=0.99),
+            critic_optimizer=Adam(Cosine(self.critic_learning_rate, hold=self.hold_share), b1=0.9, b2=0.99),
             critic=self.critic(family),
             clip=self.clip,
         )
-        if self.bridge and (target is None or target.knows_log_prob):
-            share = Ramp(self.bridge, 0.0, self.bridge_until, after=self.annealed)
+        if self.bridge_share and (target is None or target.knows_log_prob):
+            share = Ramp(self.bridge_share, 0.0, self.bridge_until, after=self.annealed_share)
             objective = Bridged(objective, share, base=IsotropicGaussian(self.dim, 1.5))
-        return Annealed(objective, Ramp(self.first_beta, 1.0, self.annealed), IsotropicGaussian(self.dim, 1.0))
+        return Annealed(objective, Ramp(self.first_beta, 1.0, self.annealed_share), IsotropicGaussian(self.dim, 1.0))
 
-    def critic(self, family: Family | None = None) -> CriticSpec:
+    def critic(self, family: Family | None = None) -> CriticSettings:
         """A critic that starts at the score of N(0, I)."""
-        structured = StructuredCritic(self.critic_hidden, final_scale=0.01)
-        if self.structured_critic and (family is None or structured.suits(family)):
-            return structured
+        if self.structured_critic:
+            structured = StructuredCritic(self.critic_hidden, final_scale=0.01)
+            if family is None or structured.suits(family):
+                return structured
         return MLPCritic(self.critic_hidden, skip=True, skip_scale=1.0, final_scale=0.01)
 
     def stop_rule(self) -> Plateau:
         """When a fit may end before `num_steps`."""
-        return Plateau(self.plateau * self.dim, every=150, after=self.bridge_until if self.bridge else self.annealed)
+        after = self.bridge_until if self.bridge_share else self.annealed_share
+        return Plateau(self.plateau_tolerance * self.dim, every=150, after=after)
 
     def __str__(self) -> str:
         width = max(len(field.name) for field in fields(self))
@@ -181,13 +184,13 @@ def recipe(dim: int, num_data: int | None = None) -> Recipe:
         critic_steps=2,
         learning_rate=1e-3,
         critic_learning_rate=2e-3,
-        held=0.4 if few else 0.0,
+        hold_share=0.4 if few else 0.0,
         clip=3.0,
-        annealed=0.3,
+        annealed_share=0.3,
         first_beta=0.05,
-        bridge=0.35 if few and not minibatches else 0.0,
+        bridge_share=0.35 if few and not minibatches else 0.0,
         bridge_until=0.4,
-        plateau=0.003,
+        plateau_tolerance=0.003,
     )
 
 

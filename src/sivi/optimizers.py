@@ -5,13 +5,14 @@ so a saved fit can be resumed without giving them again, and schedules in them f
 """
 
 import abc
+from functools import partial
 
 import equinox as eqx
 import optax
 from jaxtyping import PyTree
 
 from ._arguments import describe
-from .schedules import Schedule, Steps, as_schedule
+from .schedules import RunLike, Schedule, as_schedule
 
 
 class Optimizer(eqx.Module):
@@ -22,8 +23,8 @@ class Optimizer(eqx.Module):
         """The Optax transform."""
 
     @abc.abstractmethod
-    def bind(self, num_steps: Steps) -> "Optimizer":
-        """These settings for a run of `num_steps` updates."""
+    def bind(self, run: RunLike) -> "Optimizer":
+        """These settings for a run: a number of updates, a `Timeline` or a `RunPlan`."""
 
 
 class Adam(Optimizer):
@@ -40,17 +41,13 @@ class Adam(Optimizer):
         >>> optimizer = Adam(StepDecay(1e-3, factor=0.9, every=1000), b2=0.99)
     """
 
-    learning_rate: Schedule
-    b1: float = eqx.field(static=True)
-    b2: float = eqx.field(static=True)
-    eps: float = eqx.field(static=True)
+    learning_rate: Schedule = eqx.field(converter=partial(as_schedule, name="learning_rate"))
+    b1: float = eqx.field(static=True, converter=float, default=0.9)
+    b2: float = eqx.field(static=True, converter=float, default=0.999)
+    eps: float = eqx.field(static=True, converter=float, default=1e-8)
 
-    def __init__(self, learning_rate: float | Schedule, b1: float = 0.9, b2: float = 0.999, eps: float = 1e-8):
-        self.learning_rate = as_schedule(learning_rate, "learning_rate")
-        self.b1, self.b2, self.eps = float(b1), float(b2), float(eps)
-
-    def bind(self, num_steps: Steps) -> "Adam":
-        return Adam(self.learning_rate.bind(num_steps), self.b1, self.b2, self.eps)
+    def bind(self, run: RunLike) -> "Adam":
+        return Adam(self.learning_rate.bind(run), self.b1, self.b2, self.eps)
 
     def build(self) -> optax.GradientTransformation:
         # Adam acts on each number alone, so it may see one long vector: one operation where there was one per array.
@@ -69,16 +66,12 @@ class RMSProp(Optimizer):
         >>> optimizer = RMSProp(1e-3, decay=0.9, eps=1.0)
     """
 
-    learning_rate: Schedule
-    decay: float = eqx.field(static=True)
-    eps: float = eqx.field(static=True)
+    learning_rate: Schedule = eqx.field(converter=partial(as_schedule, name="learning_rate"))
+    decay: float = eqx.field(static=True, converter=float, default=0.9)
+    eps: float = eqx.field(static=True, converter=float, default=1e-8)
 
-    def __init__(self, learning_rate: float | Schedule, decay: float = 0.9, eps: float = 1e-8):
-        self.learning_rate = as_schedule(learning_rate, "learning_rate")
-        self.decay, self.eps = float(decay), float(eps)
-
-    def bind(self, num_steps: Steps) -> "RMSProp":
-        return RMSProp(self.learning_rate.bind(num_steps), self.decay, self.eps)
+    def bind(self, run: RunLike) -> "RMSProp":
+        return RMSProp(self.learning_rate.bind(run), self.decay, self.eps)
 
     def build(self) -> optax.GradientTransformation:
         return optax.flatten(optax.rmsprop(self.learning_rate, self.decay, self.eps, eps_in_sqrt=False))
@@ -87,15 +80,16 @@ class RMSProp(Optimizer):
 OptimizerLike = Optimizer | optax.GradientTransformation
 
 
-def check_optimizer(name: str, optimizer: object) -> None:
-    """Refuse anything that is neither settings of this module nor an Optax transform."""
+def check_optimizer(name: str, optimizer: object) -> OptimizerLike:
+    """`optimizer` itself; anything that is neither settings of this module nor an Optax transform is refused."""
     if not isinstance(optimizer, (Optimizer, optax.GradientTransformation)):
         raise TypeError(f"{name} must be a sivi.optimizers.Optimizer or an Optax transform; got {describe(optimizer)}.")
+    return optimizer
 
 
-def bind(optimizer: OptimizerLike, num_steps: Steps) -> OptimizerLike:
-    """`optimizer` for a run of `num_steps` updates; an Optax transform stays as it is."""
-    return optimizer.bind(num_steps) if isinstance(optimizer, Optimizer) else optimizer
+def bind(optimizer: OptimizerLike, run: RunLike) -> OptimizerLike:
+    """`optimizer` for a run; an Optax transform stays as it is."""
+    return optimizer.bind(run) if isinstance(optimizer, Optimizer) else optimizer
 
 
 def init(optimizer: OptimizerLike, module: PyTree) -> PyTree:

@@ -2,8 +2,8 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import equinox as eqx
 import jax
@@ -11,14 +11,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
-from ._affine import AffineMap
 from ._arguments import as_key, check_count, default_float
-from ._chunk import across_repeats, member_of, pulled_back
 from ._layout import Layout
-from ._types import KeyLike, RepeatKeys
+from ._renamed import POSTERIOR, renamed
+from ._repeats import across_repeats, member_of, only, repeat_keys
+from ._run import FitSettings, Run
+from ._types import KeyLike
+from .coordinates import AffineMap
 from .families import Family
-from .objectives import Objective
-from .stopping import Plateau, StopState
 from .targets import Target
 
 if TYPE_CHECKING:
@@ -26,51 +26,45 @@ if TYPE_CHECKING:
 
 _BLOCK, _MOST_NUMBERS = 65_536, 2**26  # draws made at once, and numbers in them
 # Folded into keys, so that a fit, its draws and its densities may be given the same one (`fit` uses 0 and 1).
-_SAMPLE, _LOG_PROB, _REPEAT = 2, 3, 1000
+_SAMPLE, _LOG_PROB, _FIRST_REPEAT = 2, 3, 1000
+
+
+@dataclass(frozen=True)
+class Unattached:
+    """What a fit file holds for the target that it was loaded without.
+
+    Attributes:
+        state_leaves: The arrays of the objective's states.
+        fingerprint: Of the target, see `sivi.targets.fingerprint`.
+        why_no_objective: Why the objective could not be read, in a sentence; None if it could.
+    """
+
+    state_leaves: tuple[np.ndarray, ...]
+    fingerprint: np.ndarray
+    why_no_objective: str | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Posterior:
     """A fitted variational posterior: the equal mixture of one or more independent fits, its repeats.
 
-    Every fit lives in coordinates u of its own, x = m + L u, which whitening has chosen; `affine` is that map. Draws
-    and densities are those of x. What an update reports, in `history`, is in units of u.
+    Every repeat is fitted in its own whitened coordinates u, x = m + L u; `affine` is that map. Draws and densities
+    are those of x. The metrics in `history` are in units of u.
 
     Attributes:
-        families: The fitted families, in one tree whose arrays have a leading axis of repeats.
-        affines: The maps from u to x, likewise.
+        run: The run that made it: its settings, its step and its state, which a resumed fit goes on from.
+        affines: The maps from u to x, in one tree whose arrays have a leading axis of repeats.
         layout: Names, shapes and constraints of the unknowns.
         history: One value per update of every metric the objective reports: (step,), or (repeats, step).
-        step: Updates done.
-        num_steps: Updates asked for, at most; `finished` says whether the fit came to its end.
-        key: The run's key.
-        objective: How it was fitted; None if the file could not hold it.
-        states: The objective's states (critics, optimisers), with a leading axis; None in a file loaded without target.
-        target: What it was fitted to; None in a file loaded without it.
-        skipped: Updates that were not finite and left out, by repeat.
-        stop_rule: The rule that may end the fit before `num_steps`, or None.
+        target: What it was fitted to; None in a fit that was loaded without it.
     """
 
-    families: Family
+    run: Run
     affines: AffineMap
     layout: Layout
     history: Mapping[str, np.ndarray]
-    step: int
-    num_steps: int
-    key: PRNGKeyArray
-    objective: Objective | None
-    states: PyTree | None
     target: Target | None
-    batch_size: int | None = None
-    batching: str = "shuffle"
-    precision: str | None = None
-    anchored: bool = False  # whether the scores of minibatches are held to that of all data at the centre
-    skipped: tuple[int, ...] = (0,)
-    streak: tuple[int, ...] = (0,)  # of skipped updates, at the end
-    stop_rule: Plateau | None = None
-    stop_state: StopState | None = None
-    fingerprint: np.ndarray = field(default_factory=lambda: np.zeros((0, 0)))
-    _state_leaves: tuple[np.ndarray, ...] | None = None
+    unattached: Unattached | None = None
 
     @property
     def dim(self) -> int:
@@ -79,12 +73,47 @@ class Posterior:
     @property
     def repeats(self) -> int:
         """Number of independent fits."""
-        return len(self.skipped)
+        return self.run.settings.repeats
+
+    @property
+    def settings(self) -> FitSettings:
+        """What the run was asked to do."""
+        return self.run.settings
+
+    @property
+    def key(self) -> PRNGKeyArray:
+        """The run's key."""
+        return self.run.settings.key
+
+    @property
+    def step(self) -> int:
+        """Updates done."""
+        return self.run.step
+
+    @property
+    def num_steps(self) -> int:
+        """Updates asked for, at most; `finished` says whether the fit came to its end."""
+        return self.run.settings.num_steps
 
     @property
     def finished(self) -> bool:
         """Whether the fit came to its end: `num_steps`, or the end of the decay after a plateau."""
-        return self.step >= (self.num_steps if self.stop_state is None else int(self.stop_state.end))
+        return self.run.finished
+
+    @property
+    def skipped(self) -> tuple[int, ...]:
+        """Updates that were not finite and left out, by repeat."""
+        return tuple(map(int, self.run.state.skipped))
+
+    @property
+    def objective(self) -> Any:
+        """How it was fitted; None if the file could not hold it."""
+        return self.run.settings.objective
+
+    @property
+    def families(self) -> Family:
+        """The fitted families, in u, in one tree whose arrays have a leading axis of repeats."""
+        return self.run.state.families
 
     @property
     def family(self) -> Family:
@@ -98,8 +127,8 @@ class Posterior:
 
     @property
     def state(self) -> PyTree:
-        """The objective's state of a posterior with one repeat."""
-        return self._single("state", self.states)
+        """The objective's state (critic, optimisers) of a posterior with one repeat; None without its target."""
+        return self._single("state", self.run.state.states)
 
     def _single(self, name: str, tree: PyTree) -> PyTree:
         if self.repeats > 1:
@@ -110,21 +139,16 @@ class Posterior:
         """One of the fits as a posterior of its own."""
         if not 0 <= index < self.repeats:
             raise IndexError(f"index must be below the number of repeats, {self.repeats}; got {index}.")
-
-        def one(tree: PyTree) -> PyTree:
-            return jax.tree.map(lambda leaf: leaf[index : index + 1] if eqx.is_array(leaf) else leaf, tree)
-
+        unattached = self.unattached
+        if unattached is not None:
+            leaves = tuple(leaf[index : index + 1] for leaf in unattached.state_leaves)
+            unattached = replace(unattached, state_leaves=leaves)
         return replace(
             self,
-            families=one(self.families),
-            affines=one(self.affines),
-            states=one(self.states),
+            run=self.run.repeat(index),
+            affines=only(self.affines, index),
             history=self.history if self.repeats == 1 else {name: v[index] for name, v in self.history.items()},
-            skipped=self.skipped[index : index + 1],
-            streak=self.streak[index : index + 1],
-            key=repeat_keys(self.key, self.repeats)[index],
-            stop_state=None if self.stop_state is None else _stop_of(self.stop_state, index),
-            _state_leaves=self._state_leaves if self.repeats == 1 else None,
+            unattached=unattached,
         )
 
     def sample(self, num_samples: int, key: KeyLike = 0, *, by_repeat: bool = False) -> PyTree:
@@ -166,7 +190,7 @@ class Posterior:
         if by_repeat:
             return draws
         # From a repeat chosen at random on, so that every single draw is one of the mixture.
-        first = jax.random.randint(jax.random.fold_in(key, _REPEAT), (), 0, self.repeats)
+        first = jax.random.randint(jax.random.fold_in(key, _FIRST_REPEAT), (), 0, self.repeats)
         return jnp.swapaxes(jnp.roll(draws, -first, axis=0), 0, 1).reshape(-1, self.dim)[:num_samples]
 
     def log_prob(self, x: PyTree, key: KeyLike = 0, *, num_aux: int = 4096) -> tuple[Array, Array]:
@@ -220,20 +244,18 @@ class Posterior:
         Args:
             path: The file's name. An existing file is replaced.
         """
-        from .fit_file import write  # a later layer
+        from ._storage.fit_file import save  # a later layer
 
-        write(self, path)
+        save(self, path)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        renamed("Posterior", POSTERIOR)(name)
 
     def __repr__(self) -> str:
         names = ", ".join(f"{v.name}{list(v.shape)}" for v in self.layout.variables)
         repeats = f"{self.repeats} repeats, " if self.repeats > 1 else ""
         end = "finished at" if self.finished else "stopped at"
         return f"Posterior({names}; {repeats}{end} step {self.step} of {self.num_steps}, {sum(self.skipped)} skipped)"
-
-
-def _stop_of(state: StopState, index: int) -> StopState:
-    rows = slice(index, index + 1)
-    return replace(state, total=state.total[rows], means=state.means[rows])
 
 
 @eqx.filter_jit
@@ -262,27 +284,3 @@ def _log_prob(
     shares = jax.nn.softmax(values, axis=0)
     value = jax.nn.logsumexp(values, axis=0) - jnp.log(repeats)
     return value, jnp.sqrt(jnp.sum((shares * errors) ** 2, axis=0))
-
-
-def repeat_keys(key: PRNGKeyArray, repeats: int) -> RepeatKeys:
-    """One key for every repeat: the first is `key` itself, and none depends on how many there are."""
-    others = [jax.random.fold_in(key, _REPEAT + i) for i in range(1, repeats)]
-    return jnp.stack([key, *others])
-
-
-def stack_repeats(tree: PyTree, repeats: int) -> PyTree:
-    """A tree as that of so many equal repeats: its arrays with a leading axis."""
-    return jax.tree.map(
-        lambda leaf: jnp.broadcast_to(leaf, (repeats, *leaf.shape)) if eqx.is_array(leaf) else leaf, tree
-    )
-
-
-def initial_states(
-    objective: Objective, keys: RepeatKeys, families: Family, affines: AffineMap, target: Target
-) -> PyTree:
-    """The objective's state at update zero, for every repeat."""
-
-    def member(key: PRNGKeyArray, family: Family, affine: AffineMap) -> PyTree:
-        return objective.init(key, family, pulled_back(target, affine))
-
-    return across_repeats(member, len(keys), keys, families, affines)

@@ -1,7 +1,8 @@
 """Numbers that change during a fit: learning rates, ψ_t of the critic, annealing β_t.
 
 A schedule is a pure function of the number of updates done. Some are relative to the length of the run;
-`fit` binds those to a `Timeline`, which may become shorter while it runs.
+`fit` binds those to a `Timeline`, which may become shorter while it runs. A `RunPlan` is all that a run tells an
+objective: the timeline, and how minibatches follow each other.
 """
 
 import abc
@@ -17,43 +18,67 @@ from ._arguments import describe
 class Timeline(eqx.Module):
     """How far a run has come at a step, when the rest of it can be compressed.
 
-    Up to `bend` a step is 1/num_steps of the run. What is left there, a share 1 − bend/num_steps, is then spread
-    evenly over the steps from `bend` to `end`. A run that is not compressed has bend = end = num_steps.
+    Up to `decay_start` a step is 1/num_steps of the run. The share that is left there, 1 − decay_start/num_steps, is
+    then spread evenly over the steps from `decay_start` to `end`. A run that is not compressed has
+    decay_start = end = num_steps.
 
     Attributes:
         num_steps: Updates the run was planned for.
-        bend: The update from which the rest is compressed.
+        decay_start: The update from which the rest is compressed.
         end: The update at which the run ends.
 
     Example:
-        >>> timeline = Timeline(num_steps=100, bend=40, end=60)
+        >>> timeline = Timeline(num_steps=100, decay_start=40, end=60)
         >>> [round(float(timeline.fraction(step)), 6) for step in (20, 40, 50, 60)]
         [0.2, 0.4, 0.7, 1.0]
     """
 
     num_steps: int | Int[Array, ""]
-    bend: int | Int[Array, ""]
+    decay_start: int | Int[Array, ""]
     end: int | Int[Array, ""]
 
     @staticmethod
-    def of(num_steps: "Steps") -> "Timeline":
-        """The timeline of a run of `num_steps` updates; a timeline itself stays as it is."""
-        return num_steps if isinstance(num_steps, Timeline) else Timeline(num_steps, num_steps, num_steps)
+    def of(run: "RunLike") -> "Timeline":
+        """The timeline of a run, given as a number of updates, as a plan, or as the timeline itself."""
+        if isinstance(run, RunPlan):
+            return run.timeline
+        return run if isinstance(run, Timeline) else Timeline(run, run, run)
 
     def fraction(self, step: Array | int) -> Array:
         """The share of the run that is done at a step, above 1 after its end."""
-        step, bend = jnp.asarray(step, float), jnp.asarray(self.bend, float)
-        left = 1.0 - bend / self.num_steps
-        compressed = bend / self.num_steps + left * (step - bend) / jnp.maximum(self.end - bend, 1.0)
-        return jnp.where((step <= bend) | (bend >= self.num_steps), step / self.num_steps, compressed)
+        step, start = jnp.asarray(step, float), jnp.asarray(self.decay_start, float)
+        left = 1.0 - start / self.num_steps
+        compressed = start / self.num_steps + left * (step - start) / jnp.maximum(self.end - start, 1.0)
+        return jnp.where((step <= start) | (start >= self.num_steps), step / self.num_steps, compressed)
 
     def __mul__(self, updates: int) -> "Timeline":
         """The same run for a player that makes several updates a step, and counts them."""
-        return Timeline(self.num_steps * updates, self.bend * updates, self.end * updates)
+        return Timeline(self.num_steps * updates, self.decay_start * updates, self.end * updates)
 
 
-#: The length of a run: a number of updates, or a timeline.
-Steps: TypeAlias = int | Timeline
+class RunPlan(eqx.Module):
+    """All that a run tells an objective.
+
+    Attributes:
+        timeline: How long the run is, and where its schedules are compressed.
+        batching: How minibatches follow each other, `"shuffle"` or `"rotate"`; see `sivi.fit`.
+
+    Example:
+        >>> RunPlan.of(100).timeline.num_steps
+        100
+    """
+
+    timeline: Timeline
+    batching: str = eqx.field(static=True, default="shuffle")
+
+    @staticmethod
+    def of(run: "RunLike", batching: str = "shuffle") -> "RunPlan":
+        """The plan of a run, given as a number of updates, as a timeline, or as the plan itself."""
+        return run if isinstance(run, RunPlan) else RunPlan(Timeline.of(run), batching)
+
+
+#: A run as objectives, optimisers and schedules are bound to it: a number of updates, a timeline, or a plan.
+RunLike: TypeAlias = int | Timeline | RunPlan
 
 
 class Schedule(eqx.Module):
@@ -63,9 +88,14 @@ class Schedule(eqx.Module):
     def __call__(self, step: Array | int) -> Array:
         """The value at a step counted from zero."""
 
-    def bind(self, num_steps: Steps) -> "Schedule":
-        """This schedule for a run of `num_steps` updates, or along a `Timeline`."""
+    def bind(self, run: RunLike) -> "Schedule":
+        """This schedule for a run: a number of updates, a `Timeline` or a `RunPlan`."""
         return self
+
+    @property
+    def start_value(self) -> float | None:
+        """The value at step 0, where it is a setting of the schedule; None where it has to be computed."""
+        return None
 
 
 class Constant(Schedule):
@@ -77,6 +107,10 @@ class Constant(Schedule):
     """
 
     value: float = eqx.field(static=True, converter=float)
+
+    @property
+    def start_value(self) -> float:
+        return self.value
 
     def __call__(self, step: Array | int) -> Array:
         return jnp.asarray(self.value, float)
@@ -93,6 +127,10 @@ class StepDecay(Schedule):
     initial: float = eqx.field(static=True, converter=float)
     factor: float = eqx.field(static=True, converter=float)
     every: int = eqx.field(static=True, converter=int)
+
+    @property
+    def start_value(self) -> float:
+        return self.initial
 
     def __call__(self, step: Array | int) -> Array:
         return self.initial * jnp.asarray(self.factor, float) ** (step // self.every)
@@ -129,8 +167,12 @@ class Cosine(_RelativeSchedule):
         if not 0 <= self.hold < 1:
             raise ValueError(f"hold must be a share of the run in [0, 1); got {self.hold}.")
 
-    def bind(self, num_steps: Steps) -> "Cosine":
-        return Cosine(self.initial, self.final, self.hold, Timeline.of(num_steps))
+    @property
+    def start_value(self) -> float:
+        return self.initial
+
+    def bind(self, run: RunLike) -> "Cosine":
+        return Cosine(self.initial, self.final, self.hold, Timeline.of(run))
 
     def __call__(self, step: Array | int) -> Array:
         done = (self.fraction(step) - self.hold) / (1.0 - self.hold)
@@ -161,15 +203,19 @@ class Ramp(_RelativeSchedule):
         if not 0 <= self.after < self.until:
             raise ValueError(f"after must be a share of the run below until, {self.until}; got {self.after}.")
 
-    def bind(self, num_steps: Steps) -> "Ramp":
-        return Ramp(self.start, self.end, self.until, self.after, Timeline.of(num_steps))
+    @property
+    def start_value(self) -> float:
+        return self.start
+
+    def bind(self, run: RunLike) -> "Ramp":
+        return Ramp(self.start, self.end, self.until, self.after, Timeline.of(run))
 
     def __call__(self, step: Array | int) -> Array:
         weight = jnp.clip((self.fraction(step) - self.after) / (self.until - self.after), 0.0, 1.0)
         return self.start + (self.end - self.start) * weight
 
 
-def as_schedule(value: "int | float | Schedule", name: str) -> Schedule:
+def as_schedule(value: int | float | Schedule, name: str) -> Schedule:
     """A schedule from a number or a schedule."""
     if isinstance(value, Schedule):
         return value

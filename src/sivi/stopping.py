@@ -1,15 +1,15 @@
-"""When a fit has come as far as its learning rate lets it: a plateau of the loss, judged against its own noise."""
+"""Early stopping: a plateau of the loss, judged against its own noise."""
 
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from ._arguments import check_count, check_positive, default_float
+from ._arguments import count, default_float, positive
 from .schedules import Timeline
 
 
 class Plateau(eqx.Module):
-    """End a fit early, in good order, when its loss has stopped falling.
+    """End a fit early, with a final decay of the learning rate, when its loss has reached a plateau.
 
     The loss is averaged over blocks of `every` updates. The mean of the last `blocks` of them is compared with that of
     the `blocks` before; the scatter of the blocks gives the standard error of the difference. The loss is on a plateau
@@ -31,60 +31,51 @@ class Plateau(eqx.Module):
         >>> rule = Plateau(tolerance=0.02, every=100)
     """
 
-    tolerance: float = eqx.field(static=True)
-    every: int = eqx.field(static=True)
-    blocks: int = eqx.field(static=True)
-    after: float = eqx.field(static=True)
-    z: float = eqx.field(static=True)
-    decay: float = eqx.field(static=True)
+    tolerance: float = eqx.field(static=True, converter=positive("tolerance"))
+    every: int = eqx.field(static=True, kw_only=True, default=250, converter=count("every"))
+    blocks: int = eqx.field(static=True, kw_only=True, default=4, converter=count("blocks", minimum=2))
+    after: float = eqx.field(static=True, kw_only=True, default=0.5, converter=float)
+    z: float = eqx.field(static=True, kw_only=True, default=2.0, converter=positive("z"))
+    decay: float = eqx.field(static=True, kw_only=True, default=0.5, converter=positive("decay"))
 
-    def __init__(
-        self,
-        tolerance: float,
-        *,
-        every: int = 250,
-        blocks: int = 4,
-        after: float = 0.5,
-        z: float = 2.0,
-        decay: float = 0.5,
-    ):
-        self.tolerance = check_positive("tolerance", tolerance)
-        self.every = check_count("every", every)
-        self.blocks = check_count("blocks", blocks, minimum=2)
-        if not 0.0 <= after < 1.0:
-            raise ValueError(f"after must be a share of the run in [0, 1); got {after}.")
-        self.after = float(after)
-        self.z, self.decay = check_positive("z", z), check_positive("decay", decay)
+    def __check_init__(self) -> None:
+        if not 0.0 <= self.after < 1.0:
+            raise ValueError(f"after must be a share of the run in [0, 1); got {self.after}.")
 
 
 class StopState(eqx.Module):
     """Where a run ends, and the averages that a rule needs to say so.
 
     Attributes:
-        bend: The update from which the schedules are compressed; `num_steps` while they are not.
+        decay_start: The update from which the rest of the schedules is compressed; `num_steps` without a plateau.
         end: The update after which the run ends.
-        total: Sum of the losses of the block under way, by repeat.
-        count: How many they are: a block that a resumed run began in the middle is left out.
-        means: Of the last blocks, oldest first, by repeat.
-        seen: Number of blocks seen.
+        total: Sum of the losses of the current block, by repeat.
+        count: Losses in that sum. A block that a resumed run began in the middle is left out.
+        means: Mean losses of the last blocks, oldest first, by repeat.
+        seen: Number of full blocks so far.
     """
 
-    bend: Int[Array, ""]
+    decay_start: Int[Array, ""]
     end: Int[Array, ""]
     total: Float[Array, " repeats"]
     count: Int[Array, ""]
     means: Float[Array, "repeats blocks"]
     seen: Int[Array, ""]
 
+    def repeat(self, index: int) -> "StopState":
+        """That of one repeat."""
+        rows = slice(index, index + 1)
+        return StopState(self.decay_start, self.end, self.total[rows], self.count, self.means[rows], self.seen)
+
     def timeline(self, num_steps: int | Int[Array, ""]) -> Timeline:
         """The timeline of a run planned for `num_steps` updates."""
-        return Timeline(num_steps, self.bend, self.end)
+        return Timeline(num_steps, self.decay_start, self.end)
 
 
-def start_watch(rule: Plateau | None, num_steps: int, repeats: int) -> StopState:
+def init_stop(rule: Plateau | None, num_steps: int, repeats: int) -> StopState:
     """The state at update zero, or of a run that goes on to another `num_steps`."""
     return StopState(
-        bend=jnp.int32(num_steps),
+        decay_start=jnp.int32(num_steps),
         end=jnp.int32(num_steps),
         total=jnp.zeros(repeats, default_float()),
         count=jnp.int32(0),
@@ -93,7 +84,7 @@ def start_watch(rule: Plateau | None, num_steps: int, repeats: int) -> StopState
     )
 
 
-def watch(
+def update_stop(
     rule: Plateau | None,
     state: StopState,
     done: Int[Array, ""],
@@ -113,10 +104,10 @@ def watch(
     full = ends & (count == rule.every)
     means = jnp.where(full, jnp.roll(state.means, -1, axis=1).at[:, -1].set(total / rule.every), state.means)
     seen = state.seen + full
-    found = full & (seen >= 2 * rule.blocks) & (state.bend >= num_steps) & jnp.all(_flat(rule, means))
+    found = full & (seen >= 2 * rule.blocks) & (state.decay_start >= num_steps) & jnp.all(_flat(rule, means))
     end = jnp.minimum(num_steps, done + jnp.ceil(rule.decay * done).astype(jnp.int32))
     return StopState(
-        bend=jnp.where(found, done, state.bend),
+        decay_start=jnp.where(found, done, state.decay_start),
         end=jnp.where(found, end, state.end),
         total=jnp.where(ends, 0.0, total),
         count=jnp.where(ends, 0, count),

@@ -4,6 +4,7 @@ import sys
 from dataclasses import replace
 from functools import partial
 
+import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 import pytest
@@ -36,14 +37,14 @@ def fails(capsys, *arguments, code=2):
 @pytest.fixture
 def small(monkeypatch):
     """With an objective that is quick to compile in place of the default one."""
-    objective = sivi.objectives.ScoreMatching(num_particles=8, critic=sivi.objectives.MLPCritic((4,)))
+    objective = sivi.objectives.ScoreMatching(num_particles=8, critic=sivi.critics.MLPCritic((4,)))
     monkeypatch.setattr(_fit, "fit", partial(sivi.fit, objective=objective))
 
 
 @pytest.fixture(scope="module")
 def made():
     """A posterior of two repeats for tests that are not about the fit."""
-    objective = sivi.objectives.ScoreMatching(num_particles=8, critic=sivi.objectives.MLPCritic((4,)))
+    objective = sivi.objectives.ScoreMatching(num_particles=8, critic=sivi.critics.MLPCritic((4,)))
     return sivi.fit(
         lambda x: -jnp.sum(x**2), dim=2, objective=objective, num_steps=4, repeats=2, whiten=None, progress=False
     )
@@ -73,7 +74,7 @@ class TestFit:
             "target = Mine(sivi.datasets.waveform_generator(0, 30))\n"
         )
         assert fit(path, tmp_path / "run", "--batch-size", 10) == 0
-        assert sivi.load(tmp_path / "run" / "fit.sivi").batch_size == 10
+        assert sivi.load(tmp_path / "run" / "fit.sivi").settings.batch_size == 10
 
     def test_writes_everything(self, model, tmp_path, capsys):
         out = tmp_path / "run"
@@ -145,15 +146,17 @@ class TestFit:
             np.testing.assert_allclose(arrays["tau"], posterior.sample(7, key=5)["tau"], rtol=1e-6)
 
     def test_exit_code_says_whether_the_fit_came_to_its_end(self, made, model, tmp_path, capsys, monkeypatch):
-        def ends(**changes):
-            monkeypatch.setattr(_fit, "fit", lambda *arguments, **settings: replace(made, **changes))
+        def ends(num_steps, end):
+            state = eqx.tree_at(lambda state: state.stop.end, made.run.state, jnp.int32(end))
+            run = replace(made.run, settings=replace(made.settings, num_steps=num_steps), state=state)
+            monkeypatch.setattr(_fit, "fit", lambda *arguments, **settings: replace(made, run=run))
             return fit(model, tmp_path / "run")
 
-        assert ends(num_steps=10, stop_state=None) == 130
+        assert ends(num_steps=10, end=10) == 130
         assert capsys.readouterr().out.splitlines()[-1] == "interrupted at update 4 of 10: --resume goes on"
-        assert ends() == 0
+        assert ends(num_steps=4, end=4) == 0
         # Before its last update, but at the end of its plateau.
-        assert ends(num_steps=10, stop_state=replace(made.stop_state, end=jnp.int32(4))) == 0
+        assert ends(num_steps=10, end=4) == 0
 
     def test_without_arviz(self, made, model, tmp_path, capsys, monkeypatch):
         for name in ("arviz_base", "arviz_stats"):

@@ -12,7 +12,7 @@ import sivi
 from fake_experiment import FakeExperiment
 from sivi.cli import _paper, main
 from sivi.experiments import EXPERIMENTS, Job, load
-from sivi.experiments import _paper_settings as settings_of_paper
+from sivi.experiments import _toy as toy
 
 
 @pytest.fixture
@@ -218,8 +218,7 @@ class TestShortened:
     def _short(self, folder, monkeypatch):
         import matplotlib.pyplot as plt
 
-        self.method = settings_of_paper.Method("SIVI-SM", lambda: settings_of_paper.sivi_sm(8))
-        monkeypatch.setitem(settings_of_paper.METHODS, "sivi-sm", self.method)
+        monkeypatch.setitem(toy.METHODS, "sivi-sm", toy.method("SIVI-SM", lambda: toy.sivi_sm(8)))
         shorter = {"num_steps": 30, "stops": [10, 20, 30], "num_draws": 500}
 
         def jobs_of(real):
@@ -249,9 +248,9 @@ class TestShortened:
         return result.numbers, result.arrays
 
     def fit(self, target, num_steps=30):
-        settings = self.method.fit_settings(target, 0)
+        settings = toy.fit_settings("sivi-sm", target, 0)
         return sivi.fit(
-            settings_of_paper.TARGETS[target](),
+            toy.TARGETS[target](),
             num_steps=30,
             chunk_size=10,
             progress=False,

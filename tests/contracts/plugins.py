@@ -1,5 +1,8 @@
 """Every plug-in of the library: a new one adds a line here and is then held to the contracts."""
 
+from collections.abc import Callable
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,8 +10,8 @@ import optax
 
 import sivi
 from oracles import linear_gaussian_model
-from sivi import families, objectives, optimizers, schedules, targets
-from sivi.warmup import DenseMap
+from sivi import constraints, critics, families, objectives, optimizers, samplers, schedules, targets
+from sivi.coordinates import DenseMap
 
 TARGETS = {
     "Banana": targets.Banana,
@@ -36,8 +39,8 @@ TARGETS = {
         targets.Banana(), DenseMap(jnp.array([0.5, -1.0]), jnp.array([[1.0, 0.0], [0.7, 2.0]]))
     ),
     "Tempered": lambda: targets.Tempered(targets.Banana(), jnp.asarray(0.4, float), targets.Multimodal()),
-    "Anchored": lambda: targets.Anchored.at(linear_gaussian_model(), jnp.full(3, 0.3, float)),
-    "Bridge": lambda: targets.Bridge(targets.Banana(), targets.Multimodal(), jnp.asarray(-0.7, float)),
+    "ControlVariate": lambda: targets.ControlVariate.at(linear_gaussian_model(), jnp.full(3, 0.3, float)),
+    "BridgedTarget": lambda: targets.BridgedTarget(targets.Banana(), targets.Multimodal(), jnp.asarray(-0.7, float)),
 }
 
 MIXINGS = {
@@ -55,7 +58,7 @@ CONDITIONALS = {
     "StudentT-network": lambda key: families.StudentT(3, 2, hidden=(16,), scale="network", key=key),
 }
 
-_SMALL = {"num_particles": 32, "critic": objectives.MLPCritic((16,))}
+_SMALL = {"num_particles": 32, "critic": critics.MLPCritic((16,))}
 
 OBJECTIVES = {
     "ScoreMatching": lambda: objectives.ScoreMatching(**_SMALL),
@@ -64,7 +67,7 @@ OBJECTIVES = {
     "PlugInFisher": lambda: objectives.PlugInFisher(**_SMALL),
     "PathKL": lambda: objectives.PathKL(critic_warmup=3, **_SMALL),
     "PathKL-structured": lambda: objectives.PathKL(
-        num_particles=32, critic_warmup=3, critic=objectives.StructuredCritic((16,))
+        num_particles=32, critic_warmup=3, critic=critics.StructuredCritic((16,))
     ),
     "SurrogateELBO": lambda: objectives.SurrogateELBO(num_particles=16, num_aux=5, block_size=3),
     "SurrogateELBO-growing": lambda: objectives.SurrogateELBO(num_particles=16, num_aux=schedules.Ramp(1, 9)),
@@ -112,3 +115,123 @@ OPTIMIZERS = {
 def small_family(conditional="DiagonalGaussian", mixing="NormalMixing") -> sivi.SemiImplicit:
     key = jax.random.key(5)
     return sivi.SemiImplicit(MIXINGS[mixing](key), CONDITIONALS[conditional](key))
+
+
+class SamplerCase(NamedTuple):
+    """A sampler under its name in `sivi.samplers`.
+
+    `run` takes a target, `num_chains`, `num_draws` and what else the test gives: key, init, chunk_size. `bias` is the
+    relative error of a variance that a sampler with a finite step size may have on a Gaussian.
+    """
+
+    run: Callable[..., samplers.SamplerRun]
+    bias: float = 0.0
+
+
+SAMPLERS = {
+    "hmc": SamplerCase(lambda target, **given: samplers.hmc(target, num_warmup=100, progress=False, **given)),
+    "nuts": SamplerCase(lambda target, **given: samplers.nuts(target, num_warmup=100, progress=False, **given)),
+    "sgld": SamplerCase(
+        # The variance is off by a factor 1 / (1 − hλ/4), with λ at most 4 in the target of the contract.
+        lambda target, *, num_chains, num_draws, **given: samplers.sgld(
+            target,
+            num_particles=num_chains,
+            num_draws=num_draws,
+            num_steps=200 + 10 * num_draws,
+            thin=10,
+            step_size=0.04,
+            progress=False,
+            **given,
+        ),
+        bias=0.04,
+    ),
+}
+
+
+class ConstraintCase(NamedTuple):
+    """A constraint under the name of its function in `sivi.constraints`, with a suffix where there are several.
+
+    `keeps` says again whether an array keeps to it, `draw` makes such an array from a NumPy generator, and
+    `free_entries` gives the entries that a density is with respect to.
+    """
+
+    constraint: constraints.Constraint
+    keeps: Callable[[np.ndarray], bool]
+    draw: Callable[[np.random.Generator], np.ndarray]
+    free_entries: Callable[[jax.Array], jax.Array] = jnp.ravel
+
+
+def is_simplex(x):
+    return (x > 0.0).all() and (np.abs(x.sum(-1) - 1.0) < 1e-5).all()
+
+
+def is_increasing(x):
+    return (np.diff(x, axis=-1) > 0.0).all()
+
+
+def is_correlation_cholesky(x):
+    correlations = x @ np.swapaxes(x, -1, -2)
+    return (
+        (np.abs(np.diagonal(correlations, axis1=-2, axis2=-1) - 1.0) < 1e-5).all()
+        and (np.diagonal(x, axis1=-2, axis2=-1) > 0.0).all()
+        and (np.triu(x, 1) == 0.0).all()
+        and (np.abs(np.tril(x, -1)) < 1.0).all()
+    )
+
+
+def correlation_factor(rng, batch, n):
+    matrix = rng.normal(size=(*batch, n, n + 1))
+    covariance = matrix @ np.swapaxes(matrix, -1, -2)
+    scale = np.sqrt(np.diagonal(covariance, axis1=-2, axis2=-1))
+    return np.linalg.cholesky(covariance / scale[..., :, None] / scale[..., None, :])
+
+
+def all_but_last(x):
+    return x[..., :-1].ravel()
+
+
+def below_diagonal(x):
+    return x[(..., *np.tril_indices(x.shape[-1], -1))].ravel()
+
+
+CONSTRAINTS = {
+    "real": ConstraintCase(constraints.real((2,)), lambda x: True, lambda rng: rng.normal(size=2)),
+    "positive": ConstraintCase(
+        constraints.positive((2, 3)), lambda x: (x > 0.0).all(), lambda rng: rng.lognormal(size=(2, 3))
+    ),
+    "interval-above": ConstraintCase(
+        constraints.interval(2.0, None, 2), lambda x: (x > 2.0).all(), lambda rng: 2.0 + rng.lognormal(size=2)
+    ),
+    "interval-below": ConstraintCase(
+        constraints.interval(None, -3.0, 2), lambda x: (x < -3.0).all(), lambda rng: -3.0 - rng.lognormal(size=2)
+    ),
+    "interval-unit": ConstraintCase(
+        constraints.interval(0.0, 1.0, (2,)),
+        lambda x: ((x > 0.0) & (x < 1.0)).all(),
+        lambda rng: rng.uniform(1e-3, 1.0 - 1e-3, size=2),
+    ),
+    "interval": ConstraintCase(
+        constraints.interval(-2.5, 7), lambda x: -2.5 < x < 7.0, lambda rng: rng.uniform(-2.4, 6.9)
+    ),
+    "ordered": ConstraintCase(
+        constraints.ordered(3, (2,)), is_increasing, lambda rng: np.cumsum(rng.lognormal(size=(2, 3)), -1)
+    ),
+    "simplex": ConstraintCase(
+        constraints.simplex(5), is_simplex, lambda rng: rng.dirichlet(np.full(5, 0.5)), all_but_last
+    ),
+    "simplex-batch": ConstraintCase(
+        constraints.simplex(3, 2), is_simplex, lambda rng: rng.dirichlet(np.ones(3), 2), all_but_last
+    ),
+    "correlation_cholesky": ConstraintCase(
+        constraints.correlation_cholesky(4),
+        is_correlation_cholesky,
+        lambda rng: correlation_factor(rng, (), 4),
+        below_diagonal,
+    ),
+    "correlation_cholesky-batch": ConstraintCase(
+        constraints.correlation_cholesky(3, (2,)),
+        is_correlation_cholesky,
+        lambda rng: correlation_factor(rng, (2,), 3),
+        below_diagonal,
+    ),
+}

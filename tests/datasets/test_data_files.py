@@ -52,7 +52,7 @@ class TestOrder:
         put(cache)
         data = datasets.load("tiny")
         np.testing.assert_array_equal(data.inputs, [[1.0, 2.0], [4.0, 5.0], [7.0, 8.0], [10.0, 11.0]])
-        assert data.sha256 == {TINY_PATH: _catalogue.ENTRIES["tiny"].forms[0].files[0].sha256}
+        assert data.sha256 == {TINY_PATH: _catalogue.ENTRIES["tiny"].formats[0].files[0].sha256}
         assert (data.name, data.about.shape, data.about.kind) == ("tiny", (4, 2), "regression")
         np.testing.assert_array_equal(data.test[0], [[10.0, 11.0]])
 
@@ -138,7 +138,7 @@ def test_every_dataset_is_described():
         assert all((about.title, about.target, about.scaling, about.origin, about.licence))
         assert about.url.startswith("http")
         assert len(about.columns) in (0, about.num_features)
-        origin = _catalogue.ENTRIES[name].forms[-1]
+        origin = _catalogue.ENTRIES[name].formats[-1]
         assert all(file.addresses for file in origin.files)
         assert {file.path.split("/")[0] for file in origin.files} == {name}
 

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from local_data import TINY, TINY_PATH, serving, tiny
-from sivi import _files, datasets
+from sivi import datasets
+from sivi._storage import atomic
 from sivi.datasets import _catalogue
 from sivi.datasets._entry import Address
 
@@ -147,7 +148,7 @@ def test_a_write_that_fails_leaves_no_part(at, data_cache, monkeypatch, error):
     def fails(descriptor):
         raise error
 
-    monkeypatch.setattr(_files.os, "fsync", fails)
+    monkeypatch.setattr(atomic.os, "fsync", fails)
     with pytest.raises((datasets.DatasetError, KeyboardInterrupt)):
         datasets.load("tiny")
     assert os.listdir(data_cache / "tiny") == []

@@ -84,7 +84,7 @@ class TestFiles:
     def test_origins_bytes_load_alike(self, name, monkeypatch, tmp_path):
         """With the checksum of the catalogue, so these are the bytes that are downloaded."""
         compact = datasets.load(name, download=False)
-        (file,) = _catalogue.ENTRIES[name].forms[-1].files
+        (file,) = _catalogue.ENTRIES[name].formats[-1].files
         path = tmp_path / file.path
         path.parent.mkdir()
         path.write_bytes(gzip.decompress((folder() / "uci" / "raw" / f"{path.name}.gz").read_bytes()))
@@ -97,7 +97,7 @@ class TestFiles:
     def test_origins_form_loads_alike(self, name, monkeypatch, tmp_path):
         """The origin's bytes are not at hand: the values of the compact file, written in its form."""
         compact = datasets.load(name, download=False)
-        (file,) = _catalogue.ENTRIES[name].forms[-1].files
+        (file,) = _catalogue.ENTRIES[name].formats[-1].files
         path = tmp_path / file.path
         path.parent.mkdir()
         table = np.column_stack([compact.inputs, compact.outputs])
@@ -133,7 +133,7 @@ class TestFiles:
 def test_checksums_are_those_of_the_folder():
     lines = (folder() / "SHA256SUMS").read_text().split("\n")
     sums = {path.removeprefix("./"): value for value, path in (line.split() for line in lines if line)}
-    files = [file for entry in _catalogue.ENTRIES.values() for form in entry.forms for file in form.files]
+    files = [file for entry in _catalogue.ENTRIES.values() for form in entry.formats for file in form.files]
     files.append(_catalogue.waveform._REFERENCE)
     shared = [file for file in files if file.path in sums]
     assert len(shared) == 9 + 4 + 1  # compact files, MNIST's four, the reference

@@ -8,7 +8,7 @@ from local_data import assert_same_arrays, with_checksum
 from oracles import bonferroni
 from sivi import datasets
 from sivi.datasets import waveform_generator
-from sivi.datasets.waveform_generator import PAIRS, base_waves, moments
+from sivi.datasets._waveform_generator import PAIRS, base_waves, moments
 from sivi.metrics import covariance_rmse, predictive_scores
 from sivi.targets import LogisticRegression
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from sivi.experiments import EXPERIMENTS, load, page
-from sivi.experiments._markdown import mean_sd
+from sivi.experiments.report import mean_sd
 
 ROOT = Path(__file__).parents[2]
 

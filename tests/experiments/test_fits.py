@@ -2,9 +2,10 @@ import numpy as np
 import pytest
 
 import sivi
+from sivi.critics import MLPCritic
 from sivi.experiments import _fits
 from sivi.experiments._fits import fit_stages
-from sivi.objectives import Annealed, MLPCritic, ScoreMatching
+from sivi.objectives import Annealed, ScoreMatching
 from sivi.stopping import Plateau
 
 TARGET = sivi.targets.XShaped()

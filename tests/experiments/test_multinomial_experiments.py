@@ -15,13 +15,14 @@ import pytest
 
 import sivi
 from oracles import linear_gaussian_model
+from sivi.critics import MLPCritic
 from sivi.experiments import EXPERIMENTS, Job, JobResult, Results
 from sivi.experiments._curves import fit_curve
 from sivi.experiments._multinomial import NAMES, PROBLEMS, fit_arguments, methods
 from sivi.experiments.mlr_convergence import MLRConvergence
 from sivi.experiments.mlr_curves import FINAL, MLRCurves, curve_stops
 from sivi.experiments.mlr_seconds import MLRSeconds
-from sivi.objectives import MLPCritic, ScoreMatching
+from sivi.objectives import ScoreMatching
 
 COMPILED = "/jax/core/compile/backend_compile_duration"
 

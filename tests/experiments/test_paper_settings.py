@@ -12,8 +12,8 @@ import pytest
 
 import sivi
 from sivi.experiments import EXPERIMENTS, MODES
-from sivi.experiments._describe import describe
-from sivi.experiments._paper_settings import METHODS, Method, family, sivi_sm
+from sivi.experiments._method import settings_text
+from sivi.experiments._toy import DIM, METHODS, described, family, fit_settings, method, sivi_sm
 from sivi.objectives import Annealed, ScoreMatching
 
 ROOM = Path(sivi.__file__).parent / "experiments"
@@ -40,11 +40,11 @@ def test_rates_decay_every_thousand_updates():
 
 @pytest.mark.parametrize("name", [name for name in METHODS if name != "default"])
 def test_annealed_on_two_targets(name):
-    kinds = {target: METHODS[name].fit_settings(target, 0)["objective"] for target in ("banana", "multimodal")}
+    kinds = {target: fit_settings(name, target, 0)["objective"] for target in ("banana", "multimodal")}
     assert isinstance(kinds["multimodal"], Annealed)
     assert type(kinds["multimodal"].objective) is type(kinds["banana"])
-    assert isinstance(METHODS[name].fit_settings("x-shaped", 0)["objective"], Annealed)
-    assert not isinstance(METHODS[name].fit_settings("x-shaped", 0, annealed=False)["objective"], Annealed)
+    assert isinstance(fit_settings(name, "x-shaped", 0)["objective"], Annealed)
+    assert not isinstance(fit_settings(name, "x-shaped", 0, annealed=False)["objective"], Annealed)
     # β = min(1, 0.1 + t/(T/2))
     schedule = kinds["multimodal"].bind(50_000).schedule
     np.testing.assert_allclose([schedule(t) for t in (0, 10_000, 22_500, 40_000)], [0.1, 0.5, 1.0, 1.0], rtol=1e-5)
@@ -53,31 +53,31 @@ def test_annealed_on_two_targets(name):
 def test_the_papers_settings_are_taken_as_they_are():
     """In x itself and to the last update."""
     for name in METHODS:
-        settings = METHODS[name].fit_settings("multimodal", 7)
+        settings = fit_settings(name, "multimodal", 7)
         if name != "default":
             assert (settings["whiten"], settings["stop"], settings["key"]) == (None, None, 7)
 
 
 def test_the_default_call_has_a_key_and_nothing_else():
-    assert METHODS["default"].fit_settings("multimodal", 7) == {"key": 7}
+    assert fit_settings("default", "multimodal", 7) == {"key": 7}
     assert METHODS["default"].num_updates == sivi.defaults.recipe(2).num_steps
-    stored = METHODS["default"].described("multimodal")
-    assert stored["objective"] == describe(sivi.defaults.recipe(2).objective())
+    stored = described("default", "multimodal")
+    assert stored["objective"] == settings_text(sivi.defaults.recipe(2).objective())
     assert stored["recipe"]["num_particles"] == sivi.defaults.recipe(2).num_particles
-    assert METHODS["default"].described("banana") == stored
+    assert described("default", "banana") == stored
 
 
 def test_a_change_of_any_number_shows_in_the_description():
-    text = METHODS["sivi-sm"].described("banana")
+    text = described("sivi-sm", "banana")
     assert "num_particles=500" in text["objective"]
     assert "activation=relu" in text["objective"]
     assert text["family"]["sigma_init"] == 1.0
-    changed = Method("", lambda: sivi_sm(499)).described("banana")
+    changed = method("", lambda: sivi_sm(499)).call("banana").described(DIM)
     assert changed["objective"] == text["objective"].replace("=500", "=499")
-    narrow = Method("", ScoreMatching, family_changes={"sigma_init": 0.5})
-    assert narrow.described("banana")["family"] == {**text["family"], "sigma_init": 0.5}
-    np.testing.assert_allclose(narrow.fit_settings("banana", 0)["family"].conditional.at(jnp.ones(3)).sigma, 0.5)
-    assert METHODS["sivi-sm"].described("multimodal")["objective"].startswith("Annealed(objective=ScoreMatching(")
+    narrow = method("", ScoreMatching, sigma_init=0.5).call("banana")
+    assert narrow.described(DIM)["family"] == {**text["family"], "sigma_init": 0.5}
+    np.testing.assert_allclose(narrow.arguments(DIM, 0)["family"].conditional.at(jnp.ones(3)).sigma, 0.5)
+    assert described("sivi-sm", "multimodal")["objective"].startswith("Annealed(objective=ScoreMatching(")
 
 
 @pytest.mark.parametrize("mode", MODES)
@@ -113,8 +113,8 @@ def test_full_runs_are_as_long_as_the_papers():
     [
         *sorted(ROOM.glob("toy_*.py")),
         *sorted(ROOM.glob("*waveform*.py")),
-        ROOM / "_paper_settings.py",
-        ROOM / "_call.py",
+        ROOM / "_toy.py",
+        ROOM / "_method.py",
         ROOM / "_snapshots.py",
     ],
 )

@@ -7,8 +7,8 @@ import pytest
 
 from fake_experiment import FakeExperiment
 from sivi.experiments import DamagedResults, load, run
-from sivi.experiments._files import write
-from sivi.experiments._workers import core_shares
+from sivi.experiments._result_files import write_result
+from sivi.experiments.runner import core_shares
 
 JOBS = ("one-0", "two-0", "three-0", "one-1", "two-1", "three-1")
 
@@ -194,7 +194,7 @@ class TestFiles:
 
         monkeypatch.setattr(os, "replace", fail)
         with pytest.raises(OSError, match="disk full"):
-            write(tmp_path / "fake.json", {"new": 1}, {"new": np.zeros(2)})
+            write_result(tmp_path / "fake.json", {"new": 1}, {"new": np.zeros(2)})
         assert content_of(tmp_path) == before
 
     def test_a_crash_between_arrays_and_json_is_seen(self, done, tmp_path, monkeypatch):
@@ -208,7 +208,7 @@ class TestFiles:
 
         monkeypatch.setattr(os, "replace", fail_on_json)
         with pytest.raises(OSError, match="disk full"):
-            write(file, {**json.loads(file.read_text())}, {"trace": np.zeros(5)})
+            write_result(file, {**json.loads(file.read_text())}, {"trace": np.zeros(5)})
         monkeypatch.undo()
         outcome, _ = run_fake(done, tmp_path)
         assert outcome.ran == ("one-0",)

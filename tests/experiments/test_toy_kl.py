@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from sivi.experiments import EXPERIMENTS, Job, JobResult, Results
-from sivi.experiments._kl_table import COLUMNS, bar
-from sivi.experiments.toy_kl import ToyKL
+from sivi.experiments.toy_kl import COLUMNS, ToyKL, bar
 
 #: Table 3 of the paper.
 PUBLISHED = {

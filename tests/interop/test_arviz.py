@@ -11,12 +11,14 @@ import pytest
 import xarray
 
 import sivi
-from oracles import linear_gaussian_family
+from oracles import ar1, linear_gaussian_family
+from sivi.coordinates import DiagonalMap
+from sivi.critics import MLPCritic
 from sivi.interop import to_arviz
-from sivi.objectives import MLPCritic, ScoreMatching
-from sivi.posterior import Posterior, stack_repeats
+from sivi.objectives import ScoreMatching
+from sivi.posterior import Posterior
 from sivi.targets import Layout
-from sivi.warmup import DiagonalMap
+from unfitted import posterior_of
 
 matplotlib.use("Agg")
 
@@ -52,13 +54,8 @@ def made(means, layout=None) -> Posterior:
     """A posterior whose repeats are one Gaussian with known moments, shifted by these numbers in units of its sd."""
     family = linear_gaussian_family()
     sd = np.sqrt(np.diag(family.conditional.covariance))
-    families = stack_repeats(family, len(means))
     maps = [DiagonalMap(jnp.asarray(shift * sd, jnp.float32), jnp.ones(family.dim)) for shift in means]
-    affines = jax.tree.map(lambda *leaves: jnp.stack(leaves), *maps)
-    layout = Layout.vector(family.dim) if layout is None else layout
-    nothing = (0,) * len(means)
-    unfitted = {"history": {}, "step": 0, "num_steps": 1, "objective": None, "states": None, "target": None}
-    return Posterior(families, affines, layout, key=jax.random.key(0), skipped=nothing, streak=nothing, **unfitted)
+    return posterior_of(family, maps, layout)
 
 
 class TestTree:
@@ -82,8 +79,8 @@ class TestTree:
             sivi.NormalMixing(1), sivi.DiagonalGaussian(1, 1, hidden=(4,), key=jax.random.key(0))
         )
         target = sivi.targets.LogDensity(lambda p: -p["tau"], like={"tau": sivi.positive()})
-        one = replace(made([0.0]), families=stack_repeats(family, 1), layout=target.layout, target=target)
-        one = replace(one, affines=stack_repeats(DiagonalMap(jnp.zeros(1), jnp.ones(1)), 1))
+        one = posterior_of(family, [DiagonalMap(jnp.zeros(1), jnp.ones(1))], target.layout)
+        one = replace(one, target=target)
         exponential = one.to_arviz(20)
         tau = exponential["posterior/tau"]
         np.testing.assert_allclose(exponential["sample_stats/lp"], np.log(tau) - tau, rtol=1e-4, atol=1e-5)
@@ -92,7 +89,7 @@ class TestTree:
         rng = np.random.default_rng(0)
         model = sivi.targets.LogisticRegression(rng.normal(size=(30, 3)), rng.integers(0, 2, 30))
         posterior = replace(made([0.0, 1.0]), target=model)
-        monkeypatch.setattr("sivi.interop.arviz._TERMS", 100)
+        monkeypatch.setattr("sivi.targets.evaluate.MAX_POINTS_TIMES_ROWS", 100)
         expected = jax.vmap(jax.vmap(model.log_prob))(posterior.unconstrained(7, by_repeat=True))
         np.testing.assert_allclose(posterior.to_arviz(7)["sample_stats/lp"], expected, rtol=1e-5)
 
@@ -193,6 +190,26 @@ class TestWithArviZ:
         tree = posterior.to_arviz(400)
         ours = sivi.samplers.split_rhat(np.asarray(posterior.sample(400, by_repeat=True)))
         np.testing.assert_allclose(arviz_stats.rhat(tree)["x"], ours, rtol=1e-5)
+
+    def test_its_effective_sample_size_agrees_with_the_librarys(self):
+        posterior = made([0.0, 0.3, 0.0])
+        tree = posterior.to_arviz(400)
+        ours = sivi.samplers.effective_sample_size(np.asarray(posterior.sample(400, by_repeat=True)))
+        np.testing.assert_allclose(arviz_stats.ess(tree, method="bulk")["x"], ours, rtol=1e-5)
+
+    @pytest.mark.parametrize("shape", [(4, 500), (3, 401), (1, 2000)])
+    @pytest.mark.parametrize("rho", [-0.9, -0.5, 0.0, 0.5, 0.9])
+    def test_effective_sample_size_of_dependent_draws(self, rho, shape):
+        chains = ar1(rho, shape)
+        theirs = arviz_stats.ess(chains, chain_axis=0, draw_axis=1, method="bulk")
+        np.testing.assert_allclose(sivi.samplers.effective_sample_size(chains[:, :, None])[0], theirs, rtol=1e-10)
+
+    def test_effective_sample_size_where_it_differs(self):
+        """Autocorrelations that are positive at all lags: ArviZ leaves the last ones out, and finds more draws."""
+        chains = ar1(0.99, (4, 20))
+        theirs = float(arviz_stats.ess(chains, chain_axis=0, draw_axis=1, method="bulk"))
+        ours = sivi.samplers.effective_sample_size(chains[:, :, None])[0]
+        assert 4 < ours < 0.9 * theirs < 12
 
 
 def test_without_the_package(monkeypatch):

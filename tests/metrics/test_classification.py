@@ -1,9 +1,11 @@
+from collections.abc import Callable
+
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from jaxtyping import Array
 
-from sivi.metrics import _totals, classification_scores, predictive_scores
+from sivi.metrics import _predictive_sums, classification_scores, predictive_scores
 from sivi.targets import BayesianModel, LinearRegression, LogisticRegression, MultinomialRegression
 
 RNG = np.random.default_rng(0)
@@ -56,7 +58,7 @@ def test_against_slow_loops(precision, num_bins):
 @pytest.mark.parametrize("numbers", [1, 60, 300, 1000])
 def test_blocks_of_draws_and_of_data_change_nothing(numbers, monkeypatch):
     whole = classification_scores(MODEL, DRAWS, (INPUTS, LABELS))
-    monkeypatch.setattr(_totals, "_NUMBERS", numbers)
+    monkeypatch.setattr(_predictive_sums, "_NUMBERS", numbers)
     blocks = classification_scores(MODEL, DRAWS, (INPUTS, LABELS))
     for name in ("per_point", "joint", "accuracy", "calibration_error", "brier", "probabilities"):
         np.testing.assert_allclose(getattr(blocks, name), getattr(whole, name), rtol=2e-6, atol=1e-7)
@@ -114,11 +116,28 @@ class Named(BayesianModel):
         return jnp.zeros(())
 
 
-class Odd(MultinomialRegression):
-    """Predicts twice the probabilities."""
+class Predicting(BayesianModel):
+    """The multinomial model with other predictions."""
+
+    model: MultinomialRegression
+    change: Callable[[Array], Array]
+
+    @property
+    def dim(self):
+        return self.model.dim
+
+    @property
+    def data(self):
+        return self.model.data
+
+    def log_prior(self, x):
+        return self.model.log_prior(x)
+
+    def log_likelihood(self, x, datum):
+        return self.model.log_likelihood(x, datum)
 
     def predict(self, x, inputs):
-        return 2.0 * super().predict(x, inputs)
+        return self.change(self.model.predict(x, inputs))
 
 
 def test_wrong_input(as_a_user):
@@ -138,19 +157,14 @@ def test_wrong_input(as_a_user):
     linear = LinearRegression(INPUTS, LABELS.astype(float))
     with pytest.raises(ValueError, match=r"^model.predict must return probabilities, .* go from -?\d"):
         classification_scores(linear, 5 * DRAWS[:, : FEATURES + 1], (INPUTS, LABELS % 2))
-    odd = Odd(INPUTS, LABELS)
+    odd = Predicting(MODEL, lambda probabilities: 2.0 * probabilities)
     with pytest.raises(ValueError, match=r"and their sums from 2 to 2\.$"):
         classification_scores(odd, 0 * DRAWS, (INPUTS, LABELS))
     with pytest.raises(ValueError, match=r"^model.predict must return probabilities of shape \(n, classes\), or"):
-        classification_scores(Table(INPUTS, LABELS), DRAWS, (INPUTS, LABELS))
+        classification_scores(
+            Predicting(MODEL, lambda probabilities: probabilities[..., None]), DRAWS, (INPUTS, LABELS)
+        )
 
 
 class Pair(Named):
     data: tuple[Array, Array]
-
-
-class Table(MultinomialRegression):
-    """Predicts a matrix per datum."""
-
-    def predict(self, x, inputs):
-        return super().predict(x, inputs)[..., None]

@@ -9,15 +9,15 @@ import pytest
 import oracles
 import sivi
 from oracles import bonferroni, gaussian_target, linear_gaussian_family, linear_gaussian_model
+from sivi.coordinates import DiagonalMap
+from sivi.critics import MLPCritic, StructuredCritic
 from sivi.families import Conditional, Family
 from sivi.families.diagonal_gaussian import GaussianAt
 from sivi.metrics import fisher_divergence
 from sivi.metrics._family_score import _moments, train_family_score
-from sivi.objectives import MLPCritic, StructuredCritic
 from sivi.optimizers import Adam
-from sivi.posterior import Posterior, stack_repeats
-from sivi.targets import GaussianMixture, IsotropicGaussian, LogDensity
-from sivi.warmup import DiagonalMap
+from sivi.targets import GaussianMixture, IsotropicGaussian
+from unfitted import posterior_of
 
 SMALL = {"num_steps": 800, "num_particles": 256, "critic": MLPCritic((32, 32), skip=True, final_scale=0.0)}
 
@@ -191,7 +191,7 @@ def test_any_family_will_do_with_its_score():
         ({"num_steps": 0}, ValueError, r"^num_steps must be at least 1; got 0\.$"),
         ({"key": "seed"}, TypeError, r"^key must be an int or one JAX random key; got 'seed'\.$"),
         ({"score_q": jnp.sum}, ValueError, r"^score_q must return a vector of shape \(3,\); got an array of .*\(\)\.$"),
-        ({"critic": "mlp"}, TypeError, r"^critic must be settings such as sivi.objectives.MLPCritic\(\); got 'mlp'\.$"),
+        ({"critic": "mlp"}, TypeError, r"^critic must be settings such as sivi.critics.MLPCritic\(\); got 'mlp'\.$"),
         (
             {
                 "fit": sivi.SemiImplicit(
@@ -228,9 +228,7 @@ def test_of_a_whitened_posterior_is_that_in_the_coordinates_of_the_fit():
     family = linear_gaussian_family()
     b, covariance = family.conditional.b, family.conditional.covariance
     mean, scale = jnp.array([100.0, -3.0, 0.0])[: family.dim], jnp.array([50.0, 0.01, 1.0])[: family.dim]
-    layout = LogDensity(jnp.sum, dim=family.dim).layout
-    families, affines = stack_repeats((family, DiagonalMap(mean, scale)), 1)
-    posterior = Posterior(families, affines, layout, {}, 0, 1, jax.random.key(0), None, None, None)
+    posterior = posterior_of(family, [DiagonalMap(mean, scale)])
     precision = jnp.linalg.inv(covariance)
     shift = jnp.full(family.dim, 0.3)
 

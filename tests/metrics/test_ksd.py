@@ -6,7 +6,7 @@ from scipy.spatial.distance import pdist
 
 from oracles import bonferroni, gaussian_target, linear_gaussian_family
 from sivi.metrics import ksd
-from sivi.metrics.ksd import _KERNELS, _stein
+from sivi.metrics._ksd import _KERNELS, _stein
 from sivi.targets import Banana, IsotropicGaussian, ScoreFunction
 
 KERNELS = {

@@ -52,3 +52,16 @@ def test_documented_noise():
 def test_wrong_reference(reference, message, as_a_user):
     with pytest.raises(ValueError, match=message):
         moment_errors(DRAWS, reference)
+
+
+def test_printed_it_names_the_worst_coordinates():
+    draws = np.array([[0.0, 4.0, 1.0], [2.0, 6.0, 5.0]])
+    reference = ([0.0, 5.0, 3.0], [1.0, 1.0, 4.0])
+    assert str(moment_errors(draws, reference, names=["mu", "tau", "w[0]"])).splitlines() == [
+        "moment errors of 3 coordinates",
+        "  means: at most 1.000 standard deviations off, at mu",
+        "  standard deviations: 0.707 (at w[0]) to 1.414 (at mu) times the reference's",
+    ]
+    assert "at 0\n" in repr(moment_errors(draws, reference))
+    with pytest.raises(ValueError, match=r"names must have one entry per coordinate, 3; got 2\."):
+        moment_errors(draws, reference, names=["a", "b"])

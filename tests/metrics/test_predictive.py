@@ -8,7 +8,7 @@ from scipy.special import logsumexp
 from scipy.stats import multivariate_normal, norm
 
 import sivi
-from sivi.metrics import _totals, predictive_scores
+from sivi.metrics import _predictive_sums, predictive_scores
 from sivi.targets import BayesianModel, LogisticRegression, MultinomialRegression
 
 
@@ -77,7 +77,7 @@ def test_blocks_change_nothing(numbers, monkeypatch):
     draws = rng.normal(size=(23, 2))
     data = (rng.normal(size=(11, 2)), rng.integers(0, 2, 11))
     whole = predictive_scores(MODEL, draws, data)
-    monkeypatch.setattr(_totals, "_NUMBERS", numbers)
+    monkeypatch.setattr(_predictive_sums, "_NUMBERS", numbers)
     blocks = predictive_scores(MODEL, draws, data)
     np.testing.assert_allclose([blocks.per_point, blocks.joint], [whole.per_point, whole.joint], rtol=1e-6)
     np.testing.assert_allclose([blocks.per_point, blocks.joint], enumerated(draws, *data), rtol=1e-5)
@@ -90,19 +90,19 @@ def test_blocks_are_large_but_no_larger_than_allowed():
         (1, 10**7, 7850, 786, 10),
         (10**4, 10**6, 10**6, 10**5, 1000),
     ]:
-        draws, rows = _totals.block_sizes(num_draws, num_data, dim, row_size, width)
+        draws, rows = _predictive_sums.block_sizes(num_draws, num_data, dim, row_size, width)
         assert 1 <= draws <= min(num_draws, 1000)
         assert 1 <= rows <= num_data
         sizes = [draws * dim, rows * row_size, draws * rows * (8 + 3 * width)]
         assert max(sizes) <= 2**23
         assert (draws, rows) == (min(num_draws, 1000), num_data) or max(sizes) > 2**21
-    assert _totals.block_sizes(1, 1, 2**24, 2**24, 0) == (1, 1)
+    assert _predictive_sums.block_sizes(1, 1, 2**24, 2**24, 0) == (1, 1)
 
 
 def test_a_model_with_many_classes_is_looked_at_in_smaller_blocks(monkeypatch):
     seen = []
-    sizes = _totals.block_sizes
-    monkeypatch.setattr(_totals, "block_sizes", lambda *given: seen.append(given[-1]) or sizes(*given))
+    sizes = _predictive_sums.block_sizes
+    monkeypatch.setattr(_predictive_sums, "block_sizes", lambda *given: seen.append(given[-1]) or sizes(*given))
     rng = np.random.default_rng(0)
     inputs, labels = rng.normal(size=(40, 2)), np.arange(40) % 20
     model = sivi.targets.MultinomialRegression(inputs, labels)
@@ -122,7 +122,7 @@ TRACES: list[tuple[int, ...]] = []
 
 
 def test_all_blocks_are_one_program(monkeypatch):
-    monkeypatch.setattr(_totals, "_NUMBERS", 64)
+    monkeypatch.setattr(_predictive_sums, "_NUMBERS", 64)
     draws, y = np.linspace(-1.0, 1.0, 69)[:, None], np.linspace(0.0, 2.0, 5)  # of 64 and 5 draws, of 1 datum each
     TRACES.clear()
     scores = predictive_scores(Counting({"y": jnp.zeros(4)}), draws, {"y": y})
@@ -159,7 +159,7 @@ def test_a_matrix_model_in_blocks_against_a_loop(x64, monkeypatch):
         for n in range(13):
             logits = [draws[s, 4 * k : 4 * k + 4] @ inputs[n] for k in range(3)]
             p[s, n] = np.exp(logits[labels[n]]) / np.sum(np.exp(logits))
-    monkeypatch.setattr(_totals, "_NUMBERS", 100)
+    monkeypatch.setattr(_predictive_sums, "_NUMBERS", 100)
     for data in [(inputs, labels), (jnp.asarray(inputs), labels.tolist()), (inputs.tolist(), labels.astype(float))]:
         scores = predictive_scores(model, draws, data)
         np.testing.assert_allclose(scores.per_point, np.mean(np.log(p.mean(0))), rtol=1e-12)

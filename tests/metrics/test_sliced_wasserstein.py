@@ -7,7 +7,7 @@ from scipy import stats
 
 from oracles import bonferroni
 from sivi.metrics import sliced_wasserstein
-from sivi.metrics.sliced_wasserstein import _directions
+from sivi.metrics._sliced_wasserstein import _directions
 
 
 @pytest.mark.parametrize("order", [1, 2, 3.5])

@@ -8,12 +8,13 @@ import pytest
 
 import sivi
 from contracts.plugins import small_family
+from sivi.critics import MLPCritic
 from sivi.families import Family
-from sivi.objectives import Annealed, Bridged, MLPCritic, Objective, PathKL
+from sivi.objectives import Annealed, Bridged, Objective, PathKL
 from sivi.schedules import Ramp
 from sivi.targets import (
     Banana,
-    Bridge,
+    BridgedTarget,
     GaussianMixture,
     IsotropicGaussian,
     LinearRegression,
@@ -80,13 +81,13 @@ def assert_same_bits(one, other):
 def moments_of_share(num=200_000):
     """Mean, standard deviation and slope in c of the base's share over exact draws, at the exact c."""
     draws = jax.vmap(equilibrium().sample)(jax.random.split(jax.random.key(9), num))
-    shares = np.asarray(jax.vmap(Bridge(target(), BASE, jnp.asarray(LOG_ODDS, float)).base_share)(draws))
+    shares = np.asarray(jax.vmap(BridgedTarget(target(), BASE, jnp.asarray(LOG_ODDS, float)).base_share)(draws))
     return shares.mean(), shares.std(), (shares * (1 - shares)).mean()
 
 
 @pytest.mark.parametrize("log_odds", [-40.0, -1.0, 2.0, 40.0])
 def test_the_score_is_the_gradient_of_the_log_sum_of_both_densities(x64, log_odds):
-    bridge = Bridge(target(), BASE, jnp.asarray(log_odds))
+    bridge = BridgedTarget(target(), BASE, jnp.asarray(log_odds))
     points = 3.0 * jax.random.normal(jax.random.key(0), (50, 2))
 
     def log_mixture(x):
@@ -97,13 +98,13 @@ def test_the_score_is_the_gradient_of_the_log_sum_of_both_densities(x64, log_odd
 
 
 def test_without_odds_the_bridge_is_the_target_to_the_bit():
-    bridge, points = Bridge(target(), BASE, jnp.asarray(-jnp.inf)), jax.random.normal(jax.random.key(0), (50, 2))
+    bridge, points = BridgedTarget(target(), BASE, jnp.asarray(-jnp.inf)), jax.random.normal(jax.random.key(0), (50, 2))
     np.testing.assert_array_equal(jax.vmap(bridge.score)(points), jax.vmap(target().score)(points))
     np.testing.assert_array_equal(jax.vmap(bridge.log_prob)(points), jax.vmap(target().log_prob)(points))
 
 
 def test_a_bridge_refuses_a_minibatch():
-    bridge = Bridge(LinearRegression(np.eye(3)[:, :1], np.ones(3)), BASE, jnp.zeros(()))
+    bridge = BridgedTarget(LinearRegression(np.eye(3)[:, :1], np.ones(3)), BASE, jnp.zeros(()))
     assert bridge.num_data is None
     for function in (bridge.log_prob, bridge.score):
         with pytest.raises(ValueError, match=r"batch must be None; got 2 rows"):
@@ -174,14 +175,14 @@ def test_the_field_of_a_state_is_that_of_the_bridge_while_it_stands_and_of_the_t
     bridged = Bridged(plain, 0.4, base=BASE)
     state = bridged.init(key, family, target())
     x = jnp.array([0.0, -4.0])  # far from both modes
-    score = Bridge(target(), BASE, state.log_odds).score(x)
-    field = bridged.field(state, target())
+    score = BridgedTarget(target(), BASE, state.log_odds).score(x)
+    field = bridged.critic_function(state, target())
     assert field is not None
     np.testing.assert_allclose(field(x), score + state.inner.critic(x), rtol=1e-5)
     assert np.abs(score - target().score(x)).max() > 1.0
-    gone = bridged.field(eqx.tree_at(lambda s: s.share, state, jnp.zeros_like(state.share)), target())
+    gone = bridged.critic_function(eqx.tree_at(lambda s: s.share, state, jnp.zeros_like(state.share)), target())
     assert gone is not None
-    np.testing.assert_allclose(gone(x), plain.field(state.inner, target())(x), rtol=1e-6)
+    np.testing.assert_allclose(gone(x), plain.critic_function(state.inner, target())(x), rtol=1e-6)
 
 
 def test_the_share_follows_its_schedule_and_never_rises_again():
@@ -205,7 +206,7 @@ def test_draws_where_the_density_is_zero_or_has_no_value_leave_the_odds_finite()
     state = objective.init(jax.random.key(0), family, LogDensity(half, dim=2))
     _, after, _ = objective.step(jax.random.key(1), family, state, LogDensity(half, dim=2), None)
     assert np.isfinite([state.log_odds, after.log_odds]).all()
-    bridge = Bridge(LogDensity(half, dim=2), BASE, after.log_odds)
+    bridge = BridgedTarget(LogDensity(half, dim=2), BASE, after.log_odds)
     for x in (jnp.array([-6.0, 0.0]), jnp.array([-4.0, 0.0])):  # there the base is all there is
         assert float(bridge.base_share(x)) == 1.0
         np.testing.assert_array_equal(bridge.score(x), BASE.score(x))

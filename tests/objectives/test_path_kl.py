@@ -26,7 +26,8 @@ from oracles import (
     paired_z,
     quadrature_family,
 )
-from sivi.objectives import MLPCritic, PathKL
+from sivi.critics import MLPCritic
+from sivi.objectives import PathKL
 
 
 def path_gradient(objective, family, target, noise):
@@ -102,7 +103,7 @@ def test_the_critic_learns_the_score_of_q(family_name):
     objective = PathKL(optimizer=optax.sgd(0.0), num_particles=8, critic_particles=512, critic_warmup=0)
     posterior = sivi.fit(target, family=family, objective=objective, num_steps=1500, whiten=None, progress=False)
     points = jax.vmap(family.sample)(jax.random.split(jax.random.key(1), 2000))
-    learnt = jax.vmap(objective.field(posterior.state, target))(points)
+    learnt = jax.vmap(objective.critic_function(posterior.state, target))(points)
     exact = jax.lax.map(truth, points)
     score = exact - jax.vmap(target.score)(points)
     error = jnp.mean(jnp.sum((learnt - exact) ** 2, axis=1)) / jnp.mean(jnp.sum(score**2, axis=1))
@@ -118,7 +119,7 @@ def test_warm_up_trains_the_critic_before_the_family_moves():
         objective = PathKL(critic_warmup=warmup).bind(1000)
         state = eqx.filter_jit(objective.init)(jax.random.key(0), family, target)
         assert int(state.step) == 0
-        return float(jnp.mean((jax.vmap(objective.field(state, target))(points) - exact) ** 2))
+        return float(jnp.mean((jax.vmap(objective.critic_function(state, target))(points) - exact) ** 2))
 
     assert error(500) < 0.1 * error(0)
 
@@ -128,7 +129,7 @@ def test_minibatch_loss_and_gradient_are_unbiased(x64, num_data, batch_size):
     target, family = linear_gaussian_model(num_data), linear_gaussian_family()
     objective = PathKL(clip=None)
     critic = objective.critic.init(jax.random.key(1), family)
-    field = objective.field_of(critic, jnp.int32(0))
+    field = objective.full_critic(critic.at(family), jnp.int32(0))
     noise = family.sample_noise(jax.random.key(2), (6,))
     gradient = eqx.filter_jit(
         eqx.filter_grad(lambda f, b: objective.family_loss(f, field, target, b, noise), has_aux=True)
@@ -164,7 +165,7 @@ def test_warm_up_trains_the_critic_however_short_the_run():
     def error(num_steps):
         objective = PathKL(critic_warmup=300).bind(num_steps)
         state = eqx.filter_jit(objective.init)(jax.random.key(0), family, target)
-        return float(jnp.mean((jax.vmap(objective.field(state, target))(points) - exact) ** 2))
+        return float(jnp.mean((jax.vmap(objective.critic_function(state, target))(points) - exact) ** 2))
 
     short = error(20)
     assert short < 0.05 * float(jnp.mean((jax.vmap(target.score)(points) - exact) ** 2))

@@ -73,6 +73,31 @@ def test_every_objective_refuses_a_family_without_two_layers(name):
         fit(objective, PointCloud(jnp.ones((5, 2))))
 
 
+@pytest.fixture
+def compilations():
+    """The names of the events of XLA's compiler while a test runs."""
+    seen = []
+
+    def listen(event, duration, **kwargs):
+        seen.append(event)
+
+    jax.monitoring.register_event_duration_secs_listener(listen)
+    yield lambda: [event for event in seen if "backend_compile" in event]
+    jax.monitoring.unregister_event_duration_listener(listen)
+
+
+def test_shapes_of_a_family_are_enough_and_nothing_compiles(compilations):
+    family, target = eqx.filter_eval_shape(small_family), Banana()
+    bound = {name: make().bind(10) for name, make in (OBJECTIVES | ANNEALED_OBJECTIVES).items()}
+    jax.clear_caches()
+    before = compilations()
+    for name, objective in bound.items():
+        objective.check(family, target)
+        assert compilations() == before, name
+    jnp.arange(17.0)[3:5].sum()  # the count does see a program that compiles
+    assert len(compilations()) > len(before)
+
+
 @pytest.mark.parametrize("around", AROUND)
 def test_surrogate_elbo_refuses_a_target_that_knows_only_its_score(around):
     objective = AROUND[around](SurrogateELBO(num_particles=4, num_aux=2))

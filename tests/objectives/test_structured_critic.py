@@ -9,9 +9,9 @@ import pytest
 
 import sivi
 from oracles import bonferroni, flat, log_q
-from sivi.objectives import Annealed, MLPCritic, PathKL, PlugInFisher, ScoreMatching, StructuredCritic
-from sivi.objectives.critic import critic_at
-from sivi.objectives.structured_critic import _features
+from sivi.critics import MLPCritic, StructuredCritic
+from sivi.critics.structured import _features
+from sivi.objectives import Annealed, PathKL, PlugInFisher, ScoreMatching
 
 DIM, LATENT, HIDDEN = 12, 2, 4
 
@@ -69,7 +69,7 @@ def trained_a_little(family, seed=1):
 def test_starts_at_the_exact_score_of_a_gaussian_q(x64):
     family = linear_family()
     mean, covariance = exact_gaussian(family)
-    field = critic_at(StructuredCritic(final_scale=0.0).init(jax.random.key(0), family), family)
+    field = StructuredCritic(final_scale=0.0).init(jax.random.key(0), family).at(family)
     x = jax.vmap(family.sample)(jax.random.split(jax.random.key(1), 20))
     exact = jnp.linalg.solve(covariance, (x - mean).T).T
     np.testing.assert_allclose(jax.vmap(field)(x), exact, rtol=1e-9, atol=1e-10)
@@ -81,7 +81,7 @@ def test_stays_at_it_while_the_family_moves(x64):
     moved = eqx.tree_at(lambda f: f.conditional.networks.raw_scale, linear_family(), replace_fn=lambda raw: raw - 2.0)
     mean, covariance = exact_gaussian(moved)
     x = jnp.linspace(-1.0, 2.0, DIM)
-    np.testing.assert_allclose(critic_at(critic, moved)(x), jnp.linalg.solve(covariance, x - mean), rtol=1e-9)
+    np.testing.assert_allclose(critic.at(moved)(x), jnp.linalg.solve(covariance, x - mean), rtol=1e-9)
 
 
 def test_the_linear_start_is_the_best_linear_estimate(x64):
@@ -93,7 +93,7 @@ def test_the_linear_start_is_the_best_linear_estimate(x64):
     h = jax.vmap(lambda z: _features(family, z))(grid)
     mean = weights @ h
     covariance = (weights[:, None] * (h - mean)).T @ (h - mean)
-    field = critic_at(StructuredCritic(final_scale=0.0).init(jax.random.key(0), family), family)
+    field = StructuredCritic(final_scale=0.0).init(jax.random.key(0), family).at(family)
     # The draws that the critic takes its moments from are exact in z, and close in the rest.
     estimated = field.root @ field.root.T
     np.testing.assert_allclose(estimated[:LATENT, :LATENT], jnp.eye(LATENT), atol=1e-9)
@@ -108,8 +108,8 @@ def test_the_linear_start_is_the_best_linear_estimate(x64):
 def test_loss_in_feature_space_is_the_weighted_denoising_loss(x64, family):
     """Value and gradient, draw for draw: ε is chosen such that M Σ^(−1/2) ε is the ξ of the short loss."""
     critic = trained_a_little(family)
-    mixing_noise, normals = critic.sample_noise(jax.random.key(5), family, (7,))
-    field = critic_at(critic, family)
+    mixing_noise, normals = critic.noise_source(family).sample_noise(jax.random.key(5), (7,))
+    field = critic.at(family)
     sigma = field.precision**-0.5
     xi = normals @ jnp.linalg.cholesky(field.gram).T
     eps = xi @ jnp.linalg.pinv(field.loading / sigma).T
@@ -117,7 +117,7 @@ def test_loss_in_feature_space_is_the_weighted_denoising_loss(x64, family):
 
     def long_loss(critic):
         joint = jax.vmap(family.joint)(mixing_noise, eps)
-        error = jax.vmap(critic_at(critic, family))(joint.x) + joint.score
+        error = jax.vmap(critic.at(family))(joint.x) + joint.score
         return jnp.mean(jnp.sum(sigma**2 * error**2, axis=-1))
 
     value, gradient = eqx.filter_value_and_grad(long_loss)(critic)
@@ -133,10 +133,10 @@ def test_mean_of_the_loss_is_that_over_draws_of_the_family(x64):
     """Over independent noise of each kind, so that the law of ξ counts too. False-failure rate 1e-4."""
     family = make()
     critic = trained_a_little(family)
-    field, count = critic_at(critic, family), 40_000
+    field, count = critic.at(family), 40_000
     joint = jax.vmap(family.joint)(*family.sample_noise(jax.random.key(1), (count,)))
     long = jnp.sum((jax.vmap(field)(joint.x) + joint.score) ** 2 / field.precision, axis=-1)
-    noise = critic.sample_noise(jax.random.key(2), family, (count,))
+    noise = critic.noise_source(family).sample_noise(jax.random.key(2), (count,))
     short = jax.vmap(lambda *one: critic.denoising_loss(family, tuple(a[None] for a in one)))(*noise)
     error = np.hypot(float(long.std()), float(short.std())) / np.sqrt(count)
     assert error < 0.02 * float(long.mean())
@@ -158,7 +158,7 @@ def test_a_trained_critic_is_the_score_of_q_by_quadrature(mixing):
     exact = jax.jit(lambda x: jax.lax.map(jax.grad(lambda x: log_q(family, x)), x))(points)
 
     def error(state):
-        learnt = jax.vmap(objective.field(state, target, family))(points) - jax.vmap(target.score)(points)
+        learnt = jax.vmap(objective.critic_function(state, target, family))(points) - jax.vmap(target.score)(points)
         return float(jnp.mean((learnt + exact) ** 2) / jnp.mean(exact**2))
 
     start = eqx.filter_jit(objective.bind(1500).init)(jax.random.key(0), family, target)
@@ -207,7 +207,7 @@ def test_in_other_objectives_it_learns_over_draws_of_x(x64, objective):
 
     def denoising(critic):
         joint = jax.vmap(family.joint)(*noise)
-        return jnp.mean(jnp.sum((jax.vmap(critic_at(critic, family))(joint.x) + joint.score) ** 2, axis=-1))
+        return jnp.mean(jnp.sum((jax.vmap(critic.at(family))(joint.x) + joint.score) ** 2, axis=-1))
 
     gradient = eqx.filter_grad(method.critic_loss)(critic, jnp.int32(0), family, target, None, noise)
     np.testing.assert_allclose(flat(gradient), flat(eqx.filter_grad(denoising)(critic)), rtol=1e-8, atol=1e-8)
@@ -219,14 +219,14 @@ def test_the_family_descends_with_the_critic_held_fixed(x64):
     objective = PathKL(critic=StructuredCritic(final_scale=0.0), clip=None)
     critic = objective.critic.init(jax.random.key(0), family)
     noise = family.sample_noise(jax.random.key(1), (6,))
-    values = jax.vmap(critic_at(critic, family))(jax.vmap(family.joint)(*noise).x)
+    values = jax.vmap(critic.at(family))(jax.vmap(family.joint)(*noise).x)
     fixed = values + jax.vmap(target.score)(jax.vmap(family.joint)(*noise).x)
 
     def surrogate(family):
         return -jnp.mean(jnp.sum(fixed * jax.vmap(family.joint)(*noise).x, axis=-1))
 
     def loss(family):
-        field = objective.field_of(critic_at(critic, family), jnp.int32(0))
+        field = objective.full_critic(critic.at(family), jnp.int32(0))
         return objective.family_loss(family, field, target, None, noise)[0]
 
     np.testing.assert_allclose(
@@ -246,8 +246,8 @@ def test_float32_survives_a_singular_gram_matrix(sigma):
     last = eqx.tree_at(lambda layer: layer.weight, last, last.weight.at[:, 9].set(-last.weight[:, 8]))
     family = eqx.tree_at(lambda f: mean(f).layers, family, (first, last))
     critic = StructuredCritic((16,)).init(jax.random.key(1), family)
-    field = critic_at(critic, family)
-    loss = critic.denoising_loss(family, critic.sample_noise(jax.random.key(2), family, (4096,)))
+    field = critic.at(family)
+    loss = critic.denoising_loss(family, critic.noise_source(family).sample_noise(jax.random.key(2), (4096,)))
     joint = jax.vmap(family.joint)(*family.sample_noise(jax.random.key(3), (4096,)))
     over_x = jnp.mean(jnp.sum((jax.vmap(field)(joint.x) + joint.score) ** 2 / field.precision, axis=-1))
     # One unit of noise per dimension is the most that is left to explain, beside the rounding errors of numbers that
@@ -256,15 +256,15 @@ def test_float32_survives_a_singular_gram_matrix(sigma):
     np.testing.assert_allclose(loss, over_x, rtol=0.1)
 
 
-def test_field_of_a_state_asks_for_the_family():
+def test_critic_function_of_a_state_asks_for_the_family():
     family, target = make(), sivi.targets.IsotropicGaussian(DIM)
     objective = PathKL(critic=StructuredCritic((8,)), critic_warmup=0).bind(10)
     state = objective.init(jax.random.key(0), family, target)
     x = jnp.linspace(-1.0, 1.0, DIM)
-    expected = critic_at(state.critic, family)(x) + target.score(x)
-    np.testing.assert_allclose(objective.field(state, target, family)(x), expected, rtol=1e-6)
-    with pytest.raises(TypeError, match=r"^family must be given: FeatureCritic is a function of x only at a family"):
-        objective.field(state, target)
+    expected = state.critic.at(family)(x) + target.score(x)
+    np.testing.assert_allclose(objective.critic_function(state, target, family)(x), expected, rtol=1e-6)
+    with pytest.raises(TypeError, match=r"^family must be given: StructuredCritic is a function of x only at a family"):
+        objective.critic_function(state, target)
 
 
 REFUSED = {

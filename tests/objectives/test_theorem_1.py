@@ -131,7 +131,7 @@ def test_minibatch_loss_and_gradient_are_unbiased(x64, psi, num_data, batch_size
 
     def loss(players, batch):
         family, critic = players
-        field = objective.field_of(critic, jnp.int32(0))
+        field = objective.full_critic(critic.at(family), jnp.int32(0))
         value, metrics = minimax(family, field, target, batch, noise, split=split)
         return value, metrics["critic_norm"]
 
@@ -151,7 +151,7 @@ def test_without_a_split_the_score_of_a_minibatch_is_squared_as_it_is(x64, objec
     """Minibatch by minibatch it is what a target with these rows alone would have; on average it is biased."""
     target, family = linear_gaussian_model(4), linear_gaussian_family()
     critic = objective.critic.init(jax.random.key(1), family)
-    field = objective.field_of(critic, jnp.int32(0))
+    field = objective.full_critic(critic.at(family), jnp.int32(0))
     noise = family.sample_noise(jax.random.key(2), (8,))
     batches = [jnp.array(b) for b in itertools.combinations(range(4), 2)]
 
@@ -182,7 +182,7 @@ def test_a_split_is_said_by_true_false_or_nothing(as_a_user):
         wrapped = (plain, sivi.objectives.Annealed(plain), sivi.objectives.Bridged(plain, 0.1, base=gaussian_target()))
         for objective in wrapped:
             for batching, splits in (("rotate", in_rotation), ("shuffle", split is not False)):
-                found = objective.with_batching(batching)
+                found = objective.bind(sivi.schedules.RunPlan.of(10, batching))
                 assert getattr(found, "objective", found).splits == splits
     with pytest.raises(TypeError, match="split must be True, False or None; got 'no'"):
         ScoreMatching(split="no")
@@ -197,14 +197,14 @@ def test_whole_critic_is_network_plus_psi_times_score(psi):
     x = jnp.array([0.3, -0.2, 1.0])
     expected_psi = 0.81 if isinstance(psi, sivi.schedules.Schedule) else psi
     expected = state.critic(x) + expected_psi * target.score(x)
-    np.testing.assert_allclose(objective.field(state, target)(x), expected, rtol=1e-5)
+    np.testing.assert_allclose(objective.critic_function(state, target)(x), expected, rtol=1e-5)
 
 
 def test_minibatch_plug_in_loss_is_unbiased(x64):
     """With ψ ≠ 0 the plug-in squares the score too."""
     target, family = linear_gaussian_model(4), linear_gaussian_family()
     objective = PlugInFisher(psi=0.7)
-    field = objective.field_of(objective.critic.init(jax.random.key(1), family), jnp.int32(0))
+    field = objective.full_critic(objective.critic.init(jax.random.key(1), family).at(family), jnp.int32(0))
     noise = family.sample_noise(jax.random.key(2), (8,))
     loss = eqx.filter_jit(lambda batch: objective.family_loss(family, field, target, batch, noise)[0])
     each = [loss(jnp.array(b)) for b in itertools.permutations(range(4), 2)]

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 
 from sivi.plots import plot_arrows, plot_critic, plot_marginals, plot_pairs, plot_samples, plot_traces
-from sivi.plots.pairs import mass_levels
-from sivi.plots.samples import _density, _levels
+from sivi.plots.canvas import mass_levels
+from sivi.plots.samples import _MASS, _density
 from sivi.targets import GaussianMixture, XShaped
 
 DRAWS = np.random.default_rng(0).normal(size=(500, 2))
@@ -25,7 +25,7 @@ def test_contours_enclose_the_stated_mass():
     """For a standard Gaussian the region of mass p is a disc with density exp(log(1 − p))."""
     target = GaussianMixture([[0.0, 0.0]], [np.eye(2)])
     side = np.linspace(-5.0, 5.0, 400)
-    levels = _levels(_density(target, side, side))
+    levels = mass_levels(_density(target, side, side), _MASS)
     np.testing.assert_allclose(levels, [0.01, 0.05, 0.2, 0.5, 0.8], rtol=0.02)
 
 

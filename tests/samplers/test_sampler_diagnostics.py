@@ -6,19 +6,11 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
+from oracles import ar1
+from sivi.constraints import simplex
 from sivi.samplers import SamplerRun, effective_sample_size, sgld, split_rhat
 from sivi.samplers.diagnostics import scale_sample_size
 from sivi.targets import Layout
-
-
-def ar1(rho, shape, seed=0):
-    """Stationary Gaussian AR(1) chains: variance 1, autocorrelation ρ^t, ESS = N (1 − ρ) / (1 + ρ)."""
-    noise = np.random.default_rng(seed).normal(size=shape)
-    chains = np.empty(shape)
-    chains[:, 0] = noise[:, 0]
-    for t in range(1, shape[1]):
-        chains[:, t] = rho * chains[:, t - 1] + np.sqrt(1 - rho**2) * noise[:, t]
-    return chains
 
 
 @pytest.mark.parametrize("rho", [-0.5, 0.0, 0.5, 0.9])
@@ -142,3 +134,36 @@ def test_flat_and_named():
     named = run.named()
     np.testing.assert_array_equal(named["a"], draws[..., 0])
     np.testing.assert_array_equal(named["b"], draws[..., 1:])
+
+
+def test_printed_it_names_the_worst_coordinates():
+    chains = np.concatenate([ar1(0.0, (4, 100, 1)), ar1(0.9, (4, 100, 1)), ar1(0.0, (4, 100, 2), seed=1)], axis=2)
+    chains[0, :, 2] += 5.0
+    run = SamplerRun(
+        chains,
+        Layout.like({"a": 0.0, "b": np.zeros(1), "w": simplex(3)}),
+        step_size=0.1,
+        acceptance=np.array([0.75, 0.8, 0.8, 0.9]),
+        diverging=np.arange(400).reshape(4, 100) % 200 == 0,
+        max_depth_hits=7,
+        sampler="nuts",
+    )
+    worst, fewest = run.rhat.max(), run.ess.min()
+    assert (run.rhat.argmax(), run.ess.argmin()) == (2, 2)
+    for text in (str(run), repr(run)):
+        assert text.splitlines() == [
+            "nuts: 4 chains of 100 draws, 4 unknowns",
+            f"  R-hat: at most {worst:.3f}, at w (free number 0)",
+            f"  effective sample size: at least {fewest:.0f} of 400 draws, at w (free number 0)",
+            "  acceptance: 0.75 to 0.90",
+            "  divergences: 2",
+            "  trajectories cut short: 7",
+        ]
+
+
+def test_printed_without_enough_draws():
+    assert str(as_run(np.zeros((1000, 1, 2)))).splitlines() == [
+        "sampler run: 1,000 chains of 1 draws, 2 unknowns",
+        "  R-hat and effective sample size: not known, of fewer than 4 draws a chain",
+    ]
+    assert "of chains that do not move" in str(as_run(np.zeros((4, 10, 2))))

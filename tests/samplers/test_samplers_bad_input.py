@@ -1,4 +1,4 @@
-"""Every mistake at the boundary: one sentence that names argument, rule and value, before anything compiles."""
+"""Mistakes of one sampler's own arguments; those that all share are in the contract."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -21,23 +21,14 @@ def run_sgld(target=None, **arguments):
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"num_particles": 0}, ValueError, r"num_particles must be at least 1; got 0\."),
         ({"num_steps": -1}, ValueError, r"num_steps must be at least 1; got -1\."),
         ({"num_steps": 2.5}, TypeError, r"num_steps must be an integer of at least 1; got 2\.5\."),
-        ({"num_draws": 0}, ValueError, r"num_draws must be at least 1; got 0\."),
         ({"num_draws": 4, "thin": 2}, ValueError, r"num_steps must be at least 1 \+ .* = 7; got 5\."),
         ({"step_size": -0.1}, ValueError, r"step_size must be a positive, finite number; got -0\.1\."),
         ({"step_size": float("nan")}, ValueError, r"step_size must be a positive, finite number; got nan\."),
         ({"step_size": "big"}, TypeError, r"step_size must be a positive number; got 'big'\."),
         ({"step_size": Ramp(0.1, -0.1, 1.0)}, ValueError, r"step_size must be positive .* every step; got .* step 3\."),
-        ({"init": np.zeros((2, 2))}, ValueError, r"init must be .* shape \(3, 2\); got .* shape \(2, 2\)\."),
-        ({"init": np.zeros((3, 2), complex)}, ValueError, r"init must be an array of numbers"),
-        ({"init": np.full((3, 2), np.nan)}, ValueError, r"init: the score must be finite .* not so for 3 of 3"),
         ({"batch_size": 4}, ValueError, r"batch_size needs a target with data, such as a BayesianModel; got 4\."),
-        ({"chunk_size": 0}, ValueError, r"chunk_size must be at least 1; got 0\."),
-        ({"key": 1.5}, TypeError, r"key must be an int or one JAX random key; got 1\.5\."),
-        ({"target": 3.0}, TypeError, r"target must be a sivi Target or a function"),
-        ({"dim": 3}, ValueError, r"dim must agree with the target's, 2; got 3\."),
     ],
 )
 def test_sgld(arguments, error, message):
@@ -56,14 +47,10 @@ def test_batch_size(batch_size, message):
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"num_draws": 0}, ValueError, r"num_draws must be at least 1; got 0\."),
-        ({"num_chains": 0}, ValueError, r"num_chains must be at least 1; got 0\."),
         ({"num_warmup": 19}, ValueError, r"num_warmup must be at least 20; got 19\."),
         ({"num_warmup": True}, TypeError, r"num_warmup must be an integer of at least 20; got True\."),
         ({"target_acceptance": 1.0}, ValueError, r"target_acceptance must be a probability below 1; got 1\.0\."),
         ({"target_acceptance": -0.2}, ValueError, r"target_acceptance must be a positive, finite number; got -0\.2\."),
-        ({"init": np.zeros(2)}, ValueError, r"init must be .* shape \(4, 2\); got .* shape \(2,\)\."),
-        ({"chunk_size": -1}, ValueError, r"chunk_size must be at least 1; got -1\."),
     ],
 )
 def test_hmc_and_nuts(sampler, arguments, error, message):

@@ -5,7 +5,7 @@ import pytest
 
 from sivi.constraints import interval, positive, simplex
 from sivi.targets import LogDensity, as_target
-from sivi.targets.checks import check_shapes
+from sivi.targets.evaluate import check_shapes
 
 
 def test_log_determinant_is_added():

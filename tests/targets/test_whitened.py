@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from oracles import gaussian_target, linear_gaussian_model
-from sivi._affine import DenseMap, DiagonalMap
-from sivi.targets import Banana, ScoreFunction, Whitened
+from sivi.coordinates import DenseMap, DiagonalMap, IdentityMap
+from sivi.targets import Banana, ControlVariate, ScoreFunction, Whitened
+from sivi.targets.whitened import in_fit_coordinates
 
 
 def test_a_gaussian_in_its_own_coordinates_is_standard_normal(x64):
@@ -40,3 +41,14 @@ def test_a_target_that_knows_only_its_score():
 def test_dim_must_agree():
     with pytest.raises(ValueError, match="affine must have the target's dim, 2; got 3"):
         Whitened(Banana(), DiagonalMap(jnp.zeros(3), jnp.ones(3)))
+
+
+def test_the_target_of_a_fit_is_whitened_and_has_a_control_variate_where_a_score_is_given(x64):
+    model = linear_gaussian_model()
+    affine = DiagonalMap(jnp.full(model.dim, 0.3), jnp.arange(1.0, model.dim + 1.0))
+    u, batch = jnp.linspace(-1.0, 1.0, model.dim), jnp.array([3, 1])
+    assert in_fit_coordinates(model, IdentityMap(model.dim)) is model
+    plain, score = in_fit_coordinates(model, affine), model.score(affine.mean)
+    np.testing.assert_array_equal(plain.score(u, batch), Whitened(model, affine).score(u, batch))
+    corrected = Whitened(ControlVariate.at(model, affine.mean), affine)
+    np.testing.assert_allclose(in_fit_coordinates(model, affine, score).score(u, batch), corrected.score(u, batch))

@@ -7,10 +7,11 @@ import numpy as np
 import pytest
 
 from oracles import gaussian_target, linear_gaussian_model
+from sivi.coordinates import DenseMap
 from sivi.targets import GaussianMixture, LogDensity, ScoreFunction
-from sivi.warmup import DenseMap, gaussian_warmup
+from sivi.warmup import gaussian_warmup
 from sivi.warmup.dense import update
-from sivi.warmup.draws import BalancedNoise
+from sivi.warmup.noise import BalancedNoise
 
 
 @eqx.filter_jit

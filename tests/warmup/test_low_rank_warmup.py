@@ -8,10 +8,11 @@ import pytest
 from jaxtyping import Array
 
 from oracles import gaussian_target
+from sivi._layout import Layout
+from sivi.coordinates import DiagonalMap, LowRankMap
 from sivi.targets import GaussianMixture, ScoreFunction, Target
-from sivi.warmup import DiagonalMap, LowRankMap, gaussian_warmup
+from sivi.warmup import gaussian_warmup
 from sivi.warmup.directions import curvature_times, extreme_directions
-from sivi.warmup.draws import Rows
 
 
 class FactorGaussian(Target):
@@ -27,9 +28,9 @@ class FactorGaussian(Target):
         return self.mean.shape[0]
 
     @property
-    def shapes(self):
-        """Numbers, with no axis to turn."""
-        return ((),) * self.dim
+    def layout(self):
+        """Numbers, with no axis to rotate."""
+        return Layout.like([0.0] * self.dim)
 
     def log_prob(self, x, batch=None):
         offset = x - self.mean
@@ -38,7 +39,7 @@ class FactorGaussian(Target):
 
 
 class Numbers(Target):
-    """A target whose unknowns are so many numbers, with no axis to turn."""
+    """A target whose unknowns are single numbers, with no axis to rotate."""
 
     inner: Target
 
@@ -47,8 +48,8 @@ class Numbers(Target):
         return self.inner.dim
 
     @property
-    def shapes(self):
-        return ((),) * self.dim
+    def layout(self):
+        return Layout.like([0.0] * self.dim)
 
     def log_prob(self, x, batch=None):
         return self.inner.log_prob(x, batch)
@@ -108,7 +109,7 @@ def test_products_with_the_curvature_are_exact_for_a_gaussian(x64):
     scale = jnp.array([0.5, 2.0, 1.0])
     draws = jax.random.normal(jax.random.key(0), (4, 3))
     vectors = jnp.asarray(np.random.default_rng(0).normal(size=(3, 2)))
-    images = curvature_times(target, draws, scale, vectors, jnp.array([0.3, 2.0]), Rows(None, 1), jnp.int32(0))
+    images = curvature_times(target, draws, scale, vectors, jnp.array([0.3, 2.0]), None, jnp.int32(0))
     np.testing.assert_allclose(images, (scale[:, None] * precision * scale) @ vectors, rtol=1e-10)
 
 
@@ -122,7 +123,7 @@ def test_extreme_directions_are_eigenvectors_at_both_ends(x64):
     precision = (frame * eigenvalues) @ frame.T / np.outer(scale, scale)
     target = GaussianMixture([rng.normal(size=dim)], [np.linalg.inv(precision)])
     start = LowRankMap(jnp.zeros(dim), scale, jnp.eye(dim)[:, :2], jnp.ones(2))
-    directions, stretch = extreme_directions(jax.random.key(0), target, start, scale, Rows(None, 1), jnp.int32(0))
+    directions, stretch = extreme_directions(jax.random.key(0), target, start, scale, None, jnp.int32(0))
     order = np.argsort(stretch)
     np.testing.assert_allclose(np.sort(stretch), [0.1, 4.0], rtol=5e-3)
     np.testing.assert_allclose(np.abs(np.sum(directions[:, order] * frame[:, :2], axis=0)), 1.0, atol=1e-2)

@@ -6,7 +6,7 @@ from typing import Any
 
 from .. import datasets
 from ._errors import UsageError
-from ._output import table
+from ._output import text_table
 
 _EPILOG = """\
 examples:
@@ -47,12 +47,12 @@ def list_datasets(args: argparse.Namespace) -> int:
     """Print a table of the datasets and where they are."""
     rows = []
     for name in datasets.names():
-        about, found = datasets.describe(name), datasets.find(name)
+        about, location = datasets.describe(name), datasets.find(name)
         kind = f"{len(about.classes)} classes" if about.classes else "regression"
-        here = "not here" if found is None else found.place
+        here = "not here" if location is None else location.place
         rows.append([name, f"{about.num_data:,}", str(about.num_features), kind, here, about.licence, about.title])
     header = ["name", "rows", "features", "kind", "found in", "licence", "what"]
-    print(table(header, rows, text=(0, 3, 4, 5, 6)))
+    print(text_table(header, rows, text=(0, 3, 4, 5, 6)))
     return 0
 
 
@@ -64,12 +64,12 @@ def fetch(args: argparse.Namespace) -> int:
     failed = 0
     for name in known if args.name == "all" else (args.name,):
         try:
-            found = datasets.fetch(name, args.out)
+            location = datasets.fetch(name, args.out)
         except datasets.DatasetError as error:
             if args.name != "all":
                 raise
             print(f"sivi: {error}", file=sys.stderr)
             failed += 1
         else:
-            print("\n".join(f"{name}: {path}" for path in found.files), flush=True)
+            print("\n".join(f"{name}: {path}" for path in location.files), flush=True)
     return 1 if failed else 0

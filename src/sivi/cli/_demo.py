@@ -10,8 +10,8 @@ from typing import Any
 import jax
 import numpy as np
 
+from .._fitting.fit import fit
 from ..datasets import waveform_generator
-from ..fit import fit
 from ..metrics import moment_errors, predictive_scores
 from ..plots import plot_marginals, plot_pairs, plot_traces
 from ..samplers import SamplerRun, hmc, nuts
@@ -19,7 +19,7 @@ from ..targets import LogisticRegression
 from ._demo_figures import plot_predictions
 from ._draws import entries, mixed, summary
 from ._errors import UsageError
-from ._output import save_figure, table, use_files_only, writable_folder
+from ._output import save_figure, text_table, use_files_only, writable_folder
 
 _NUM_TRAIN, _NUM_TEST = 400, 2000
 _NUM_DRAWS = 20_000  # of the fit
@@ -107,7 +107,7 @@ def _comparison(
     ]
     header = ["", "log lik. per point", "joint", "mean error / sd", "sd ratio", "R-hat", "seconds"]
     return (
-        f"{table(header, rows)}\n\n"
+        f"{text_table(header, rows)}\n\n"
         f"log lik.: of {_NUM_TEST} held-out waveforms, per waveform; each on its own, and all jointly.\n"
         f"mean error, sd ratio: against {name}, the largest of all coefficients, and smallest to largest.\n"
         f"R-hat: the largest of {name}'s own, at most 1.01 where its chains agree; they know each mean to "

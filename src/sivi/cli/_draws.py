@@ -7,12 +7,12 @@ from pathlib import Path
 import jax
 import numpy as np
 
-from .._files import write_whole
 from .._layout import Layout
+from .._storage.atomic import write_whole
 from ..plots import plot_marginals, plot_pairs
 from ..posterior import Posterior
 from ..samplers import split_rhat
-from ._output import save_figure, table
+from ._output import save_figure, text_table
 
 _MOST_ROWS = 40  # of the printed summary
 _MOST_PANELS, _MOST_PAIRS = 16, 5  # variables in the figures
@@ -27,7 +27,7 @@ def has_arviz() -> bool:
 
 
 def draws_each(posterior: Posterior, num_samples: int) -> int:
-    """Draws of every repeat that make up at least so many in all."""
+    """Draws of every repeat that together are at least `num_samples`."""
     return -(-num_samples // posterior.repeats)
 
 
@@ -60,7 +60,7 @@ def summary(layout: Layout, values: np.ndarray) -> str:
         # NaN where nothing moves, as the diagonal of a correlation matrix.
         rhat = split_rhat(values[:, :, :_MOST_ROWS].astype(float))
         rows = [[*row, "-" if np.isnan(value) else f"{value:.3f}"] for row, value in zip(rows, rhat, strict=True)]
-    text = table(header, rows)
+    text = text_table(header, rows)
     if len(names) > len(rows):
         text += f"\n({len(names) - len(rows)} more in the file of draws)"
     if len(values) > 1:

@@ -4,13 +4,13 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from ..fit import fit
+from .._fitting.fit import fit
 from ..plots import plot_samples, plot_traces
 from ..posterior import Posterior
 from ..targets import Target
 from ._draws import NEEDS_ARVIZ, entries, has_arviz, mixed, save_marginals_and_pairs, summary, write_draws
 from ._errors import UsageError
-from ._model_file import describe_error, load_target
+from ._model_file import error_text, load_target
 from ._output import save_figure, use_files_only, writable_folder
 
 _EPILOG = """\
@@ -106,7 +106,7 @@ def _fit(target: Target, args: argparse.Namespace, file: Path) -> Posterior:
         )
     except Exception as error:
         if any(note.startswith("(raised by") for note in getattr(error, "__notes__", ())):
-            raise UsageError(f"{args.model}: {describe_error(error)}") from error
+            raise UsageError(f"{args.model}: {error_text(error)}") from error
         raise
 
 

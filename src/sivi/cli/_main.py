@@ -5,8 +5,8 @@ import sys
 import traceback
 from collections.abc import Sequence
 
-from .. import __version__
 from .._errors import FitDiverged, SiviError
+from .._version import __version__
 from . import _data, _demo, _fit, _paper, _sample
 from ._errors import UsageError
 

@@ -32,10 +32,10 @@ def load_target(path: str) -> Target:
     try:
         return as_target(module.log_density, dim, like)
     except Exception as error:
-        raise UsageError(f"{path}: {describe_error(error)}") from error
+        raise UsageError(f"{path}: {error_text(error)}") from error
 
 
-def describe_error(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """The user's own exception in one line: kind, text and our note on where it came from."""
     notes = " ".join(note for note in getattr(error, "__notes__", ()) if note.startswith("(raised by"))
     text = str(error).splitlines()[0] if str(error) else ""
@@ -55,7 +55,7 @@ def _run(file: Path) -> ModuleType:
     except Exception as error:
         lines = [frame.lineno for frame in traceback.extract_tb(error.__traceback__) if frame.filename == str(file)]
         where = f"line {lines[-1]}: " if lines else ""
-        raise UsageError(f"{file}: {where}{describe_error(error)}") from error
+        raise UsageError(f"{file}: {where}{error_text(error)}") from error
     finally:
         sys.path.remove(folder)
     return module

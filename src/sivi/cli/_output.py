@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from .._files import write_whole
+from .._storage.atomic import write_whole
 from ._errors import UsageError
 
 
@@ -39,7 +39,7 @@ def save_figure(figure: Any, path: Path) -> None:
     plt.close(figure)
 
 
-def table(header: Sequence[str], rows: Sequence[Sequence[str]], text: Sequence[int] = (0,)) -> str:
+def text_table(header: Sequence[str], rows: Sequence[Sequence[str]], text: Sequence[int] = (0,)) -> str:
     """Columns padded to their widest entry; those in `text` to the left, the others, numbers, to the right."""
     widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
     lines = [

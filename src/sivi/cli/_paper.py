@@ -2,13 +2,14 @@
 
 import argparse
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from .._files import write_whole
-from ..experiments import EXPERIMENTS, MODES, Experiment, Outcome, Results, load, page, run, stem
+from .._storage.atomic import write_whole
+from ..experiments import EXPERIMENTS, MODES, Experiment, Outcome, Results, load, load_related, page, result_name, run
 from ._errors import UsageError
-from ._output import save_figure, table, use_files_only, writable_folder
+from ._output import save_figure, text_table, use_files_only, writable_folder
 
 _NO_FIGURES = "no figures: they need matplotlib (pip install 'sivi[plot]')"
 _EPILOG = """\
@@ -97,11 +98,11 @@ def list_experiments(args: argparse.Namespace) -> int:
     """Print a table of the experiments and what there is of each."""
     rows = []
     for name, experiment in EXPERIMENTS.items():
-        found = [load(name, mode, Path(args.out)) for mode in MODES]
-        states = [_state(experiment, results) for results in found if results is not None]
+        by_mode = [load(name, mode, Path(args.out)) for mode in MODES]
+        states = [_state(experiment, results) for results in by_mode if results is not None]
         jobs = "/".join(str(len(experiment.jobs(mode, experiment.default_seeds(mode)))) for mode in MODES)
         rows.append([name, experiment.title, experiment.paper, jobs, "; ".join(states) or "not run"])
-    print(table(["name", "what", "in the paper", "jobs quick/full", f"in {args.out}"], rows, text=(0, 1, 2, 4)))
+    print(text_table(["name", "what", "in the paper", "jobs quick/full", f"in {args.out}"], rows, text=(0, 1, 2, 4)))
     return 0
 
 
@@ -149,9 +150,9 @@ def _run_one(experiment: Experiment, args: argparse.Namespace, folder: Path, fig
     if outcome.results.done:
         print()
         print(experiment.report(outcome.results))
-        names = [f"{stem(experiment.name, args.mode)}.json"]
+        names = [f"{result_name(experiment.name, args.mode)}.json"]
         if figures:
-            names += [path.name for path in _draw(experiment, outcome.results, folder)]
+            names += [path.name for path in _draw(experiment, outcome.results, folder, folder)]
         print(f"\nwritten to {folder}: {', '.join(names)}")
     if outcome.failures:
         count, them = ("1 job", "it") if len(outcome.failures) == 1 else (f"{len(outcome.failures)} jobs", "them")
@@ -159,10 +160,12 @@ def _run_one(experiment: Experiment, args: argparse.Namespace, folder: Path, fig
     return outcome
 
 
-def _draw(experiment: Experiment, results: Results, folder: Path) -> list[Path]:
+def _draw(experiment: Experiment, results: Results, source: Path, folder: Path) -> list[Path]:
+    """Draw the figures into `folder`; results of related experiments are read from `source`."""
+    results = replace(results, related=load_related(experiment, results.mode, source))
     paths = []
     for name, figure in experiment.figures(results).items():
-        paths.append(folder / f"{stem(name, results.mode)}.png")
+        paths.append(folder / f"{result_name(name, results.mode)}.png")
         save_figure(figure, paths[-1])
     return paths
 
@@ -170,23 +173,24 @@ def _draw(experiment: Experiment, results: Results, folder: Path) -> list[Path]:
 def report(args: argparse.Namespace) -> int:
     """Write the page and its figures from the combined results."""
     source, file = Path(args.results), Path(args.out)
-    found: dict[str, Results] = {}
+    by_name: dict[str, Results] = {}
     for name in EXPERIMENTS:
         results = load(name, "full", source) or load(name, "quick", source)
         if results is not None:
-            found[name] = results
-    if not found:
+            by_name[name] = results
+    if not by_name:
         raise UsageError(f"--results must be a folder with results of `sivi paper run`; {args.results!r} has none.")
     folder = writable_folder(str(file.parent))
     images: dict[str, list[str]] = {}
     if use_files_only():
-        for name, results in found.items():
-            paths = _draw(EXPERIMENTS[name], results, writable_folder(str(folder / "images" / "results")))
+        for name, results in by_name.items():
+            images_folder = writable_folder(str(folder / "images" / "results"))
+            paths = _draw(EXPERIMENTS[name], results, source, images_folder)
             images[name] = [f"images/results/{path.name}" for path in paths]
     else:
         print(_NO_FIGURES)
-    text = page(list(EXPERIMENTS.values()), found, images)
+    text = page(list(EXPERIMENTS.values()), by_name, images)
     write_whole(file, lambda path: path.write_text(text))
-    missing = [name for name in EXPERIMENTS if name not in found]
-    print(f"written: {file}, of {', '.join(found)}" + (f"; not run: {', '.join(missing)}" if missing else ""))
+    missing = [name for name in EXPERIMENTS if name not in by_name]
+    print(f"written: {file}, of {', '.join(by_name)}" + (f"; not run: {', '.join(missing)}" if missing else ""))
     return 0

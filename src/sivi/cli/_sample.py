@@ -4,7 +4,7 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from ..fit_file import load
+from .._fitting.resume import load
 from ._draws import NEEDS_ARVIZ, entries, has_arviz, summary, write_draws
 from ._errors import UsageError
 

@@ -21,7 +21,7 @@ class Constraint(eqx.Module):
 
     A subclass is one kind of value (a number, a vector, a matrix), of which there are `batch_shape`. It writes the
     maths for arrays whose leading axes are `batch_shape`; this class cuts, checks and sums. Its fields are static:
-    numbers, and tuples of them, which `__init__` takes by the same names. So a fit file can hold it.
+    numbers, and tuples of them, which the constructor takes by the same names. So a fit file can hold it.
 
     Attributes:
         batch_shape: How many independent values: the leading axes.
@@ -132,6 +132,11 @@ def check_shape(shape: object) -> tuple[int, ...]:
     return tuple(check_count("shape", axis) for axis in axes)
 
 
+def check_length(n: object) -> int:
+    """The argument `n`, the length of a vector or the rows of a matrix, as an int of at least 2."""
+    return check_count("n", n, 2)
+
+
 def check_bound(name: str, value: object) -> float:
     """`value` as a finite float, or an error that names the argument, the rule and the value."""
     if isinstance(value, bool) or not isinstance(value, (float, int, np.floating, np.integer)):
@@ -170,12 +175,12 @@ def from_json(description: dict[str, Any]) -> Constraint:
 def _known() -> dict[str, type[Constraint]]:
     """Every concrete constraint by class name; of two, the later definition, but never in place of this library's."""
     package = __name__.partition(".")[0]
-    found: dict[str, type[Constraint]] = {}
+    by_name: dict[str, type[Constraint]] = {}
     queue: list[type[Constraint]] = list(Constraint.__subclasses__())
     while queue:
         cls = queue.pop(0)
         queue.extend(cls.__subclasses__())
-        taken = cls.__name__ in found and found[cls.__name__].__module__.partition(".")[0] == package
+        taken = cls.__name__ in by_name and by_name[cls.__name__].__module__.partition(".")[0] == package
         if not taken and not getattr(cls, "__abstractmethods__", None):
-            found[cls.__name__] = cls
-    return found
+            by_name[cls.__name__] = cls
+    return by_name

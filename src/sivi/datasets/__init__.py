@@ -7,9 +7,9 @@ otherwise downloaded from their public origin; each is checked against its SHA-2
 from . import waveform as _waveform
 from ._catalogue import describe, fetch, find, load, names
 from ._lookup import Location
+from ._waveform_generator import waveform_generator
 from .base import Dataset, DatasetError, Description, PosteriorReference
 from .splits import Scale, Split, with_intercept
-from .waveform_generator import waveform_generator
 
 _REFERENCES = {"waveform": _waveform.load_reference}
 

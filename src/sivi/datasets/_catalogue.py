@@ -6,11 +6,11 @@ from pathlib import Path
 
 from . import hapt, mnist, regression, waveform
 from ._download import NEEDS_POOCH, DownloadError, write_download
-from ._entry import DataFile, Entry, Form
-from ._lookup import Location, Place, cache_folder, find_form, locate, missing, read_checked
+from ._entry import CatalogueEntry, DataFile, FileFormat
+from ._lookup import Location, Place, cache_folder, find_format, locate, missing, read_checked
 from .base import Dataset, DatasetError, Description
 
-ENTRIES: dict[str, Entry] = {
+ENTRIES: dict[str, CatalogueEntry] = {
     entry.about.name: entry for entry in (waveform.ENTRY, mnist.ENTRY, hapt.ENTRY, *regression.ENTRIES)
 }
 
@@ -45,8 +45,8 @@ def find(name: str) -> Location | None:
     Args:
         name: One of `names()`.
     """
-    found = find_form(_entry(name))
-    return None if found is None else found[1]
+    format_and_location = find_format(_entry(name))
+    return None if format_and_location is None else format_and_location[1]
 
 
 def load(name: str, *, download: bool = True, progress: bool = True) -> Dataset:
@@ -66,15 +66,17 @@ def load(name: str, *, download: bool = True, progress: bool = True) -> Dataset:
             to do.
     """
     entry = _entry(name)
-    form = _form(entry)
-    contents = [_obtain(name, file, download, progress)[2] for file in form.files]
+    file_format = _chosen_format(entry)
+    contents = [_obtain(name, file, download, progress)[2] for file in file_format.files]
     try:
-        inputs, outputs = form.read(*contents)
+        inputs, outputs = file_format.read(*contents)
     except (ValueError, KeyError) as error:
-        raise DatasetError(f"{form.files[0].path} is not what {name} is made of: {error}.") from error
+        raise DatasetError(f"{file_format.files[0].path} is not what {name} is made of: {error}.") from error
     if (inputs.shape, outputs.shape) != (entry.about.shape, entry.about.shape[:1]):
         raise DatasetError(f"{name} must have inputs of the shape {entry.about.shape}; got {inputs.shape}.")
-    return Dataset(entry.about, inputs, outputs, entry.test_masks(), {file.path: file.sha256 for file in form.files})
+    return Dataset(
+        entry.about, inputs, outputs, entry.test_masks(), {file.path: file.sha256 for file in file_format.files}
+    )
 
 
 def fetch(name: str, folder: str | os.PathLike[str] | None = None, *, progress: bool = True) -> Location:
@@ -94,22 +96,22 @@ def fetch(name: str, folder: str | os.PathLike[str] | None = None, *, progress: 
     """
     entry = _entry(name)
     if folder is not None:
-        return Location("folder", tuple(_into(name, file, Path(folder), progress) for file in entry.forms[-1].files))
-    obtained = [_obtain(name, file, True, progress) for file in _form(entry).files]
+        return Location("folder", tuple(_into(name, file, Path(folder), progress) for file in entry.formats[-1].files))
+    obtained = [_obtain(name, file, True, progress) for file in _chosen_format(entry).files]
     place: Place = "cache" if any(place == "cache" for place, _, _ in obtained) else "data folder"
     return Location(place, tuple(path for _, path, _ in obtained))
 
 
-def _entry(name: str) -> Entry:
+def _entry(name: str) -> CatalogueEntry:
     if name not in ENTRIES:
         raise ValueError(f"name must be one of {list(ENTRIES)}; got {name!r}.")
     return ENTRIES[name]
 
 
-def _form(entry: Entry) -> Form:
-    """The form that is here, otherwise that of the origin."""
-    found = find_form(entry)
-    return entry.forms[-1] if found is None else found[0]
+def _chosen_format(entry: CatalogueEntry) -> FileFormat:
+    """The format that is here, otherwise that of the origin."""
+    format_and_location = find_format(entry)
+    return entry.formats[-1] if format_and_location is None else format_and_location[0]
 
 
 def _obtain(name: str, file: DataFile, may_download: bool, progress: bool) -> tuple[Place, Path, bytes]:

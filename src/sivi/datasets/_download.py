@@ -7,7 +7,7 @@ from typing import Any
 
 from tqdm.auto import tqdm
 
-from .._files import write_whole
+from .._storage.atomic import write_whole
 from ._archive import read_member
 from ._entry import Address, DataFile
 from .base import DatasetError
@@ -80,11 +80,11 @@ def _get(url: str, name: str, progress: bool) -> bytes:
         with bar:
             get(url, stream, None)
     except RequestException as error:
-        raise DownloadError(_describe(error)) from error
+        raise DownloadError(_reason(error)) from error
     return stream.getvalue()
 
 
-def _describe(error: Exception) -> str:
+def _reason(error: Exception) -> str:
     """The end of a sentence that begins with the address."""
     from requests import HTTPError, Timeout
     from requests.exceptions import ChunkedEncodingError, ConnectionError

@@ -38,8 +38,8 @@ class DataFile:
 
 
 @dataclass(frozen=True)
-class Form:
-    """One of the forms in which a dataset comes.
+class FileFormat:
+    """One of the file formats in which a dataset comes.
 
     Attributes:
         files: All of them are needed.
@@ -51,15 +51,15 @@ class Form:
 
 
 @dataclass(frozen=True)
-class Entry:
+class CatalogueEntry:
     """A dataset of the catalogue.
 
     Attributes:
         about: What it is.
-        forms: In the order in which they are looked for; the last is that of the origin, and can be downloaded.
+        formats: In the order in which they are looked for; the last is that of the origin, and can be downloaded.
         test_masks: Rows for testing of the published splits, (splits, num_data).
     """
 
     about: Description
-    forms: tuple[Form, ...]
+    formats: tuple[FileFormat, ...]
     test_masks: Callable[[], np.ndarray]

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
 
-from ._entry import DataFile, Entry, Form
+from ._entry import CatalogueEntry, DataFile, FileFormat
 from .base import DatasetError
 
 #: The environment variable that names a folder of data, which is only read.
@@ -57,13 +57,13 @@ def locate(file: DataFile) -> tuple[Place, Path] | None:
     return None
 
 
-def find_form(entry: Entry) -> tuple[Form, Location] | None:
-    """The first form of a dataset whose files are all here, and where they are."""
-    for form in entry.forms:
-        found = [here for file in form.files if (here := locate(file)) is not None]
-        if len(found) == len(form.files):
-            place: Place = "cache" if any(place == "cache" for place, _ in found) else "data folder"
-            return form, Location(place, tuple(path for _, path in found))
+def find_format(entry: CatalogueEntry) -> tuple[FileFormat, Location] | None:
+    """The first format of a dataset whose files are all here, and where they are."""
+    for file_format in entry.formats:
+        places = [here for file in file_format.files if (here := locate(file)) is not None]
+        if len(places) == len(file_format.files):
+            place: Place = "cache" if any(place == "cache" for place, _ in places) else "data folder"
+            return file_format, Location(place, tuple(path for _, path in places))
     return None
 
 

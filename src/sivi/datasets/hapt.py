@@ -11,7 +11,7 @@ import io
 import numpy as np
 
 from ._archive import read_arrays, read_member
-from ._entry import Address, DataFile, Entry, Form
+from ._entry import Address, CatalogueEntry, DataFile, FileFormat
 from ._published import last_rows
 from .base import Description
 from .splits import Pair
@@ -41,7 +41,7 @@ def _joined(x: np.ndarray, y: np.ndarray, x_test: np.ndarray, y_test: np.ndarray
     return np.concatenate([x, x_test]).astype(np.float32), np.concatenate([y, y_test]).astype(np.int32) - 1
 
 
-ENTRY = Entry(
+ENTRY = CatalogueEntry(
     Description(
         name="hapt",
         title="Human activities and postural transitions by smartphone",
@@ -56,6 +56,6 @@ ENTRY = Entry(
         url="https://archive.ics.uci.edu/dataset/341",
         licence="CC BY 4.0; its README: no commercial use",
     ),
-    (Form((_COMPACT,), from_compact), Form((_ORIGIN,), from_zip)),
+    (FileFormat((_COMPACT,), from_compact), FileFormat((_ORIGIN,), from_zip)),
     lambda: last_rows(10_929, 3162),
 )

@@ -10,7 +10,7 @@ import zlib
 
 import numpy as np
 
-from ._entry import Address, DataFile, Entry, Form
+from ._entry import Address, CatalogueEntry, DataFile, FileFormat
 from ._published import last_rows
 from .base import Description
 from .splits import Pair
@@ -48,7 +48,7 @@ def from_idx(images: bytes, labels: bytes, test_images: bytes, test_labels: byte
     return inputs, digits.astype(np.int32)
 
 
-ENTRY = Entry(
+ENTRY = CatalogueEntry(
     Description(
         name="mnist",
         title="Handwritten digits",
@@ -63,7 +63,7 @@ ENTRY = Entry(
         licence="none stated; often given as CC BY-SA 3.0",
     ),
     (
-        Form(
+        FileFormat(
             tuple(
                 DataFile(f"mnist/{name}", sha256, tuple(Address(server + name) for server in _SERVERS))
                 for name, sha256 in _SHA256.items()

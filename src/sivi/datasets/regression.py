@@ -10,7 +10,7 @@ from functools import partial
 
 import numpy as np
 
-from ._entry import Address, DataFile, Entry, Form
+from ._entry import Address, CatalogueEntry, DataFile, FileFormat
 from ._published import gal_masks
 from ._tables import from_compact, from_csv, from_text, from_xls
 from .base import Description
@@ -53,12 +53,12 @@ def _about(name: str, title: str, num_data: int, columns: str, origin: str, numb
 
 def _entry(
     about: Description, compact: str, origin: DataFile, read: Callable[..., Pair], num_splits: int = 20
-) -> Entry:
-    forms = (
-        Form((DataFile(f"uci/{about.name}.npz", compact),), from_compact),
-        Form((origin,), read),
+) -> CatalogueEntry:
+    formats = (
+        FileFormat((DataFile(f"uci/{about.name}.npz", compact),), from_compact),
+        FileFormat((origin,), read),
     )
-    return Entry(about, forms, partial(_masks, about.num_data, num_splits))
+    return CatalogueEntry(about, formats, partial(_masks, about.num_data, num_splits))
 
 
 def _masks(num_data: int, num_splits: int) -> np.ndarray:
@@ -152,7 +152,7 @@ _WINE_COLUMNS = """fixed acidity, volatile acidity, citric acid, residual sugar,
     total sulfur dioxide, density, pH, sulphates, alcohol, quality"""
 
 
-def _wine(name: str, colour: str, num_data: int, compact: str, origin: str, num_splits: int) -> Entry:
+def _wine(name: str, colour: str, num_data: int, compact: str, origin: str, num_splits: int) -> CatalogueEntry:
     file = f"winequality-{colour}.csv"
     addresses = (_zipped("186/wine+quality", file), _old(f"wine-quality/{file}"))
     return _entry(

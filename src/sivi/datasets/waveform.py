@@ -12,7 +12,7 @@ import numpy as np
 from scipy.io import loadmat
 
 from ._archive import read_arrays
-from ._entry import Address, DataFile, Entry, Form
+from ._entry import Address, CatalogueEntry, DataFile, FileFormat
 from ._lookup import locate, missing, read_checked
 from ._published import last_rows
 from .base import Description, PosteriorReference
@@ -47,7 +47,7 @@ def _joined(x: np.ndarray, y: np.ndarray, x_test: np.ndarray, y_test: np.ndarray
     return np.concatenate([x, x_test]).astype(np.float64), labels
 
 
-ENTRY = Entry(
+ENTRY = CatalogueEntry(
     Description(
         name="waveform",
         title="Noisy mixtures of triangular waves",
@@ -62,7 +62,7 @@ ENTRY = Entry(
         url="https://archive.ics.uci.edu/dataset/107",
         licence="CC BY 4.0",
     ),
-    (Form((_COMPACT,), from_compact), Form((_ORIGIN,), from_mat)),
+    (FileFormat((_COMPACT,), from_compact), FileFormat((_ORIGIN,), from_mat)),
     lambda: last_rows(5000, 4600),
 )
 

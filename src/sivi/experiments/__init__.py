@@ -4,8 +4,8 @@ An experiment is a list of independent jobs, and the figures and tables made fro
 them. A new one is a new file and a line in `EXPERIMENTS`.
 """
 
+from ._result_files import DamagedResults, command, load, load_related, result_name, save
 from .base import MODES, Experiment, Job, JobResult, Results
-from .combined import DamagedResults, command, load, save, stem
 from .mlr_convergence import MLRConvergence
 from .mlr_curves import MLRCurves
 from .mlr_seconds import MLRSeconds
@@ -47,8 +47,9 @@ __all__ = [
     "Results",
     "command",
     "load",
+    "load_related",
     "page",
+    "result_name",
     "run",
     "save",
-    "stem",
 ]

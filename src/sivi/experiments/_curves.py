@@ -6,13 +6,14 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from .._files import write_whole
-from ..fit import FitReport, fit
+from .._fitting.fit import fit
+from .._fitting.report import FitReport
+from .._storage.atomic import write_whole
 from ..posterior import Posterior
 from ..targets import Target
 from ._fits import stored_fit
 
-#: Updates between two visits to Python, in all full runs: every size needs a program of its own, slow to compile.
+#: Updates between two visits to Python, in all full runs: every size compiles its own program, which is slow.
 CHUNK = 500
 
 

@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..plots._figure import ARROW_COLOUR, SAMPLE_COLOUR, TARGET_COLOUR, pyplot
+from ..plots.canvas import ARROW_COLOUR, SAMPLE_COLOUR, TARGET_COLOUR, pyplot
+from ..plots.traces import draw_band, signed_log_scale
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -76,15 +77,15 @@ def common_legend(figure: "Figure", *, columns: int) -> None:
 def plot_bands(ax: "Axes", bands: "dict[str, np.ndarray]", ylabel: str) -> None:
     """Means as lines and quantiles as bands, from arrays (4, windows): update, mean, low, high."""
     styles = [(TARGET_COLOUR, "-"), (SAMPLE_COLOUR, "--")]
-    for (label, (steps, mean, low, high)), (colour, line) in zip(bands.items(), styles, strict=True):
-        ax.fill_between(steps, low, high, color=colour, alpha=0.2, linewidth=0)
-        ax.plot(steps, mean, color=colour, linestyle=line, linewidth=1.4, label=label)
-    # Signed values that span decades: linear within the noise at the end, logarithmic beyond.
+    for (label, windows), (colour, line) in zip(bands.items(), styles, strict=True):
+        draw_band(
+            ax, windows, line_colour=colour, band_colour=colour, alpha=0.2, linestyle=line, linewidth=1.4, label=label
+        )
+    # Linear within the noise at the end.
     late = [np.abs(values[2:, -(len(values[0]) // 4 + 1) :]) for values in bands.values()]
     noise = max(float(np.median([values.max(axis=0) for values in late])), 1e-6)
     # Not below a millionth of the largest value: ticks of more decades on both sides would lie on each other at zero.
     largest = max(float(np.abs(values[1:]).max()) for values in bands.values())
-    ax.set_yscale("symlog", linthresh=10.0 ** np.ceil(np.log10(max(noise, 1e-6 * largest))))
-    ax.axhline(0.0, color="black", linewidth=0.5)
+    signed_log_scale(ax, 10.0 ** np.ceil(np.log10(max(noise, 1e-6 * largest))))
     ax.locator_params(axis="x", nbins=5)
     ax.set(xlabel="update", ylabel=ylabel, xlim=(0, max(values[0, -1] for values in bands.values())))

@@ -12,8 +12,8 @@ import numpy as np
 from jaxtyping import Array
 
 from .._errors import FitFileError
-from ..fit import fit
-from ..fit_file import load
+from .._fitting.fit import fit
+from .._fitting.resume import load
 from ..posterior import Posterior
 from ..targets import ExactTarget, Target
 
@@ -22,9 +22,9 @@ _NUM_SHOWN = 1000  # draws in a scatter plot
 
 
 def fit_stages(target: Target, stops: Sequence[int], scratch: Path, **settings: Any) -> list[Posterior]:
-    """The posteriors of one fit after so many updates; checkpoints in `scratch` are resumed from.
+    """The posteriors of one fit after each number of updates in `stops`, resumed from checkpoints in `scratch`.
 
-    A fit that comes to its end before a stop, as the default call may, is what it is at that stop.
+    A fit that ends before a stop, as the default call may, is returned as it ended.
 
     Args:
         target: What is fitted.
@@ -86,6 +86,6 @@ def shown_draws(posterior: Posterior, key: int) -> np.ndarray:
 def critic_at(posterior: Posterior, target: Target, points: np.ndarray) -> np.ndarray:
     """The critic of a fit at points (n, 2)."""
     assert posterior.objective is not None
-    field = posterior.objective.bind(posterior.num_steps).field(posterior.state, target)
-    assert field is not None, "only an objective with a critic has arrows"
-    return np.asarray(eqx.filter_jit(jax.vmap(field))(jnp.asarray(points, float)), np.float32)
+    critic = posterior.objective.bind(posterior.num_steps).critic_function(posterior.state, target)
+    assert critic is not None, "only an objective with a critic has arrows"
+    return np.asarray(eqx.filter_jit(jax.vmap(critic))(jnp.asarray(points, float)), np.float32)

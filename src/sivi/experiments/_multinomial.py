@@ -14,17 +14,15 @@ from typing import Any
 import numpy as np
 
 from .. import datasets, defaults
-from ..objectives import MLPCritic, ScoreMatching, SurrogateELBO
+from ..objectives import ScoreMatching, SurrogateELBO
 from ..optimizers import RMSProp
 from ..schedules import StepDecay
 from ..targets import MultinomialRegression
-from ._call import Call, FittedMethod
-from ._paper_settings import FAMILY as TOY_FAMILY
-from ._paper_settings import unbiased
+from ._method import Call, Method, paper_family, unbiased, with_critic
 from .base import Job
 
 #: z ~ N(0, I₁₀₀), and μ of widths [100, 200, 200, dim].
-FAMILY = {**TOY_FAMILY, "latent_dim": 100, "hidden": (200, 200)}
+FAMILY = paper_family(100, (200, 200))
 
 #: In a quick run, rows of data for fitting and for testing, and rows per update.
 QUICK_ROWS, QUICK_TEST_ROWS, QUICK_BATCH = 600, 200, 200
@@ -72,10 +70,10 @@ def _rmsprop(rate: float) -> RMSProp:
 def sivi_sm(problem: DataProblem, num_particles: int, split: bool = False) -> Call:
     """SIVI-SM: critic of widths [dim, 256, 256, dim]; its authors do not `split` a minibatch."""
     epoch = problem.num_data // problem.batch_size
-    objective = ScoreMatching(
+    objective = with_critic(
+        ScoreMatching,
+        256,
         num_particles=num_particles,
-        critic_steps=1,
-        critic=MLPCritic((256, 256), activation="relu"),
         psi=StepDecay(1.0, factor=1 / problem.psi_divisor, every=epoch),
         split=split,
         optimizer=_rmsprop(problem.rate),
@@ -115,14 +113,14 @@ _LINES = {
 NAMES = (*_LINES, "default")
 
 
-def methods(problem: DataProblem) -> dict[str, FittedMethod]:
+def methods(problem: DataProblem) -> dict[str, Method]:
     """All methods on one dataset."""
-    found = {
-        name: FittedMethod(label, colour, functools.partial(call, problem, particles), problem.num_updates, line)
+    of_paper = {
+        name: Method(label, functools.partial(call, problem, particles), problem.num_updates, colour, line)
         for name, (call, particles, label, colour, line) in _LINES.items()
     }
     num_steps = defaults.recipe(problem.dim, problem.num_data).num_steps
-    return {**found, "default": FittedMethod("default call", "#a03c78", Call, num_steps)}
+    return {**of_paper, "default": Method("default call", Call, num_steps, "#a03c78")}
 
 
 @functools.cache
@@ -147,15 +145,15 @@ def fit_arguments(problem: DataProblem, name: str, seed: int, mode: str) -> dict
 def job_settings(name: str, method: str, seed: int, mode: str, quick_updates: int) -> Mapping[str, Any]:
     """Everything a fit depends on."""
     problem = PROBLEMS[name]
-    found = methods(problem)[method]
+    chosen = methods(problem)[method]
     return {
         "problem": name,
         "method": method,
         "seed": seed,
         "mode": mode,
-        "num_steps": found.num_updates if mode == "full" else quick_updates,
+        "num_steps": chosen.num_updates if mode == "full" else quick_updates,
         "prior_scale": 1.0,
-        **found.call().described(problem.dim, problem.num_data),
+        **chosen.call().described(problem.dim, problem.num_data),
     }
 
 

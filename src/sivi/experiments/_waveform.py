@@ -15,15 +15,13 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import datasets, defaults
-from ..objectives import MLPCritic, ScoreMatching, SurrogateELBO
+from ..objectives import ScoreMatching, SurrogateELBO
 from ..optimizers import Adam
 from ..posterior import Posterior
 from ..schedules import StepDecay
 from ..targets import LogisticRegression
-from ._call import Call, FittedMethod
 from ._fits import fit_stages
-from ._paper_settings import FAMILY as TOY_FAMILY
-from ._paper_settings import unbiased
+from ._method import Call, Method, paper_family, unbiased, with_critic
 from .base import Job
 
 DIM, NUM_DATA, NUM_UPDATES = 22, 400, 20_000
@@ -31,7 +29,7 @@ DIM, NUM_DATA, NUM_UPDATES = 22, 400, 20_000
 PRIOR_SCALE = 10.0
 
 #: z ~ N(0, I₁₀), and μ of widths [10, 100, 100, 22].
-FAMILY = {**TOY_FAMILY, "latent_dim": 10, "hidden": (100, 100)}
+FAMILY = paper_family(10, (100, 100))
 
 
 def _adam(rate: float) -> Adam:
@@ -40,10 +38,10 @@ def _adam(rate: float) -> Adam:
 
 def sivi_sm() -> Call:
     """SIVI-SM: 100 particles, critic of widths [22, 256, 256, 22], all 400 data in every update."""
-    objective = ScoreMatching(
+    objective = with_critic(
+        ScoreMatching,
+        256,
         num_particles=100,
-        critic_steps=1,
-        critic=MLPCritic((256, 256), activation="relu"),
         psi=StepDecay(1.0, factor=1 / 1.004, every=100),
         optimizer=_adam(1e-3),
         critic_optimizer=_adam(3e-3),
@@ -63,10 +61,10 @@ def uivi() -> Call:
 
 
 METHODS = {
-    "sivi-sm": FittedMethod("SIVI-SM", "#e07b28", sivi_sm, NUM_UPDATES),
-    "sivi": FittedMethod("SIVI", "#2f6fb3", sivi, NUM_UPDATES),
-    "uivi": FittedMethod("UIVI", "#3a923a", uivi, NUM_UPDATES),
-    "default": FittedMethod("default call", "#a03c78", Call, defaults.recipe(DIM, NUM_DATA).num_steps),
+    "sivi-sm": Method("SIVI-SM", sivi_sm, NUM_UPDATES, "#e07b28"),
+    "sivi": Method("SIVI", sivi, NUM_UPDATES, "#2f6fb3"),
+    "uivi": Method("UIVI", uivi, NUM_UPDATES, "#3a923a"),
+    "default": Method("default call", Call, defaults.recipe(DIM, NUM_DATA).num_steps, "#a03c78"),
 }
 
 SETTINGS_TEXT = """\

@@ -67,7 +67,7 @@ class Results:
         seeds: How many seeds.
         done: The results of the finished jobs.
         missing: Names of the jobs without a result.
-        folder: Where the results are, with those of other experiments beside; None for numbers from nowhere.
+        related: Results of the experiments that `Experiment.related` names, as far as there are any.
     """
 
     experiment: str
@@ -75,7 +75,7 @@ class Results:
     seeds: int
     done: tuple[JobResult, ...]
     missing: tuple[str, ...] = ()
-    folder: Path | None = field(default=None, compare=False)
+    related: Mapping[str, "Results"] = field(default_factory=dict, compare=False)
 
     def where(self, **settings: Any) -> list[JobResult]:
         """The finished jobs with these settings."""
@@ -99,10 +99,14 @@ class Experiment(abc.ABC):
     title: str
     #: Where it is in the paper.
     paper: str
+    #: How many seeds a full run has.
+    full_seeds: int = 1
+    #: Names of other experiments whose results its figures also use, where they have been run.
+    related: tuple[str, ...] = ()
 
-    @abc.abstractmethod
     def default_seeds(self, mode: str) -> int:
-        """How many seeds are run when nobody says."""
+        """How many seeds are run unless the user gives a number."""
+        return self.full_seeds if mode == "full" else 1
 
     @abc.abstractmethod
     def jobs(self, mode: str, seeds: int) -> list[Job]:

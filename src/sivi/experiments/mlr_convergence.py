@@ -5,12 +5,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ..plots.traces import trace_windows
 from ._figures import common_legend, panels, plot_bands
 from ._fits import fit_stages
-from ._markdown import number, table
 from ._multinomial import PROBLEMS, fit_arguments, job_settings, load_model, methods
 from .base import Experiment, Job, Results
-from .toy_convergence import TRACES, windows
+from .report import markdown_table, number
+from .toy_convergence import TRACES, WINDOWS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -38,9 +39,6 @@ class MLRConvergence(Experiment):
     title = "Convergence of SIVI-SM on MNIST and HAPT"
     paper = "Figure 7, appendix H"
 
-    def default_seeds(self, mode: str) -> int:
-        return 1
-
     def jobs(self, mode: str, seeds: int) -> list[Job]:
         return [
             Job(f"{problem}-{method}-{seed}", job_settings(problem, method, seed, mode, QUICK_UPDATES))
@@ -56,18 +54,18 @@ class MLRConvergence(Experiment):
         arguments = fit_arguments(PROBLEMS[settings["problem"]], settings["method"], settings["seed"], settings["mode"])
         history = fit_stages(model, [num_steps], scratch, num_steps=num_steps, **arguments)[-1].history
         last = {name: float(np.mean(history[name][-max(1, int(_LAST * num_steps)) :])) for name in TRACES}
-        return last, {name: windows(history[name]) for name in TRACES}
+        return last, {name: trace_windows(history[name], WINDOWS).astype(np.float32) for name in TRACES}
 
     def figures(self, results: Results) -> dict[str, "Figure"]:
         figure, axes = panels(len(METHODS), len(PROBLEMS), size=(4.6, 3.4))
         for row, method in zip(axes, METHODS, strict=True):
             for ax, (name, problem) in zip(row, PROBLEMS.items(), strict=True):
-                found = results.first(problem=name, method=method, seed=0)
-                ax.set_title(f"{problem.label}, {methods(problem)[method].label}" + ("" if found else ": not run"))
-                if found is None:
+                result = results.first(problem=name, method=method, seed=0)
+                ax.set_title(f"{problem.label}, {methods(problem)[method].label}" + ("" if result else ": not run"))
+                if result is None:
                     ax.set(xticks=[], yticks=[])
                     continue
-                bands = {label: found.arrays[trace] for trace, label in TRACES.items()}
+                bands = {label: result.arrays[trace] for trace, label in TRACES.items()}
                 plot_bands(ax, bands, ylabel="estimate from 100 draws")
         common_legend(figure, columns=2)
         return {self.name: figure}
@@ -76,7 +74,7 @@ class MLRConvergence(Experiment):
         rows = []
         for name, problem in PROBLEMS.items():
             for method in METHODS:
-                found = results.where(problem=name, method=method)
-                cells = [number(np.mean([r.numbers[t] for r in found]), 2) if found else "not run" for t in TRACES]
+                repeats = results.where(problem=name, method=method)
+                cells = [number(np.mean([r.numbers[t] for r in repeats]), 2) if repeats else "not run" for t in TRACES]
                 rows.append([problem.label, methods(problem)[method].label, *cells, number(PAPER[name], 2)])
-        return f"{_TEXT}\n\n{table(['data', 'method', 'SM loss', 'E‖f‖²', 'E‖f‖² in the paper'], rows)}"
+        return f"{_TEXT}\n\n{markdown_table(['data', 'method', 'SM loss', 'E‖f‖²', 'E‖f‖² in the paper'], rows)}"

@@ -8,12 +8,11 @@ import numpy as np
 from ..metrics import classification_scores, predictive_scores
 from ..posterior import Posterior
 from ..targets import MultinomialRegression
-from . import combined
 from ._curves import CHUNK, fit_curve
 from ._figures import common_legend, panels
-from ._markdown import number, table
 from ._multinomial import NAMES, PROBLEMS, SETTINGS_TEXT, all_jobs, fit_arguments, load_model, methods
 from .base import Experiment, Job, Results
+from .report import markdown_table, number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -43,16 +42,14 @@ class MLRCurves(Experiment):
     name = "mlr-curves"
     title = "Multinomial regression on MNIST and HAPT"
     paper = "Figure 4, section 4.3"
-
-    def default_seeds(self, mode: str) -> int:
-        return 1
+    related = ("mlr-seconds",)
 
     def jobs(self, mode: str, seeds: int) -> list[Job]:
-        own = {"draws": DRAWS, "last_draws": LAST_DRAWS, "chunk_size": CHUNK}
+        sizes = {"draws": DRAWS, "last_draws": LAST_DRAWS, "chunk_size": CHUNK}
         if mode != "full":
             chunk_size = max(1, QUICK_UPDATES // QUICK_CHUNKS)
-            own = {"draws": QUICK_DRAWS, "last_draws": QUICK_DRAWS, "chunk_size": chunk_size}
-        return all_jobs(mode, seeds, QUICK_UPDATES, own)
+            sizes = {"draws": QUICK_DRAWS, "last_draws": QUICK_DRAWS, "chunk_size": chunk_size}
+        return all_jobs(mode, seeds, QUICK_UPDATES, sizes)
 
     def run_job(self, job: Job, scratch: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         settings = job.settings
@@ -61,8 +58,8 @@ class MLRCurves(Experiment):
         num_steps, chunk_size, key = settings["num_steps"], settings["chunk_size"], 2000 + settings["seed"]
 
         def scores(posterior: Posterior) -> dict[str, float]:
-            found = predictive_scores(model, posterior.sample(settings["draws"], key=key), held_out)
-            return {"per_point": found.per_point, "joint": found.joint}
+            values = predictive_scores(model, posterior.sample(settings["draws"], key=key), held_out)
+            return {"per_point": values.per_point, "joint": values.joint}
 
         arguments |= {"num_steps": num_steps, "chunk_size": chunk_size}
         posterior, rows = fit_curve(model, curve_stops(num_steps, chunk_size), scratch, scores, **arguments)
@@ -81,9 +78,9 @@ class MLRCurves(Experiment):
         names = (*FINAL, "fit_seconds", "updates")
         return {
             problem: {
-                name: {key: float(np.mean([r.numbers[key] for r in found])) for key in names}
+                name: {key: float(np.mean([r.numbers[key] for r in repeats])) for key in names}
                 for name in NAMES
-                if (found := results.where(problem=problem, method=name))
+                if (repeats := results.where(problem=problem, method=name))
             }
             for problem in PROBLEMS
         }
@@ -108,7 +105,7 @@ class MLRCurves(Experiment):
                 ]
                 for method, row in rows.items()
             ]
-            parts += [f"**{PROBLEMS[name].label}**", table(header, lines)] if lines else []
+            parts += [f"**{PROBLEMS[name].label}**", markdown_table(header, lines)] if lines else []
         settings = results.done[0].job.settings
         text = _TEXT.format(curve=f"{settings['draws']:,}", last=f"{settings['last_draws']:,}")
         return "\n\n".join([text, *parts, SETTINGS_TEXT])
@@ -125,8 +122,8 @@ def final_scores(
     model: MultinomialRegression, posterior: Posterior, held_out: Any, num_draws: int, key: int
 ) -> dict[str, float]:
     """All scores of a fit at its end."""
-    found = classification_scores(model, posterior.sample(num_draws, key=key), held_out)
-    return {name: float(getattr(found, name)) for name in FINAL}
+    scores = classification_scores(model, posterior.sample(num_draws, key=key), held_out)
+    return {name: float(getattr(scores, name)) for name in FINAL}
 
 
 def _figure(results: Results, column: int, xlabel: str) -> "Figure":
@@ -136,12 +133,12 @@ def _figure(results: Results, column: int, xlabel: str) -> "Figure":
         for ax, (name, problem) in zip(axes[i], PROBLEMS.items(), strict=True):
             best = []
             for method, style in methods(problem).items():
-                found = results.first(problem=name, method=method, seed=0)
-                if found is None or (column and alone and (name, method) not in alone):
+                result = results.first(problem=name, method=method, seed=0)
+                if result is None or (column and alone and (name, method) not in alone):
                     continue
-                x, y = found.arrays["curve"][column], found.arrays["curve"][2 + i]
+                x, y = result.arrays["curve"][column], result.arrays["curve"][2 + i]
                 if column and alone:
-                    x = found.arrays["curve"][0] * alone[name, method] / 1000.0
+                    x = result.arrays["curve"][0] * alone[name, method] / 1000.0
                 ax.plot(x, y, style.line, color=style.colour, linewidth=1.3, label=style.label)
                 best.append(float(np.max(y)))
             if best:
@@ -159,7 +156,7 @@ def _figure(results: Results, column: int, xlabel: str) -> "Figure":
 
 
 def _milliseconds(results: Results) -> dict[tuple[str, str], float]:
-    """Of an update alone on the device, as far as `mlr-seconds` has been run beside: jobs of curves may share one."""
-    timed = None if results.folder is None else combined.load("mlr-seconds", results.mode, results.folder)
+    """Milliseconds of an update alone on the device, from `mlr-seconds` where it has been run: curves may share one."""
+    timed = results.related.get("mlr-seconds")
     done = () if timed is None else timed.done
     return {(r.job.settings["problem"], r.job.settings["method"]): r.numbers["milliseconds"] for r in done}

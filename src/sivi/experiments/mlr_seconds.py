@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from ..fit import FitReport, fit
+from .._fitting.fit import fit
+from .._fitting.report import FitReport
 from ._curves import CHUNK
-from ._markdown import number, table
 from ._multinomial import NAMES, PROBLEMS, all_jobs, fit_arguments, load_model, methods
 from .base import Experiment, Job, Results
+from .report import markdown_table, number
 
 #: Milliseconds in the paper, on an RTX 2080.
 PAPER = {
@@ -35,9 +36,6 @@ class MLRSeconds(Experiment):
     title = "Seconds per update on MNIST and HAPT"
     paper = "Table 4, appendix I"
 
-    def default_seeds(self, mode: str) -> int:
-        return 1
-
     def jobs(self, mode: str, seeds: int) -> list[Job]:
         updates, chunks = CHUNKS[mode]
         timed = {"chunk_size": updates, "chunks": chunks, "num_steps": updates * chunks}
@@ -60,9 +58,9 @@ class MLRSeconds(Experiment):
     def summary(self, results: Results) -> dict[str, Any]:
         return {
             problem: {
-                name: median(r.numbers["milliseconds"] for r in found)
+                name: median(r.numbers["milliseconds"] for r in repeats)
                 for name in NAMES
-                if (found := results.where(problem=problem, method=name))
+                if (repeats := results.where(problem=problem, method=name))
             }
             for problem in PROBLEMS
         }
@@ -74,7 +72,7 @@ class MLRSeconds(Experiment):
         header = ["method", *(text for p in PROBLEMS.values() for text in (p.label, f"{p.label}, paper"))]
         settings = results.done[0].job.settings
         text = _TEXT.format(chunks=settings["chunks"] - 1, updates=settings["chunk_size"])
-        return f"{text}\n\n{table(header, rows)}"
+        return f"{text}\n\n{markdown_table(header, rows)}"
 
 
 def _pair(row: dict[str, float], problem: str, name: str) -> tuple[str, str]:

@@ -1,9 +1,9 @@
-"""The results page: every experiment that has been run, with the paper's numbers beside."""
+"""The results page: every experiment that has been run, with the paper's numbers beside; its numbers and tables."""
 
 from collections.abc import Mapping, Sequence
 
+from ._result_files import command
 from .base import Experiment, Results
-from .combined import command
 
 _HEAD = """\
 # Results
@@ -18,6 +18,22 @@ _QUICK = (
     "**A quick run**, with fewer updates, seeds and draws: it shows that everything works, and its numbers do not "
     "compare with the paper's."
 )
+
+
+def number(value: float, digits: int = 4) -> str:
+    """Fixed digits, with a real minus sign, and none at zero."""
+    return f"{value:z.{digits}f}".replace("-", "−")
+
+
+def mean_sd(mean: float, sd: float | None, digits: int = 4) -> str:
+    """As the paper prints it, `mean (sd)`; of a single value, the value."""
+    return number(mean, digits) if sd is None else f"{number(mean, digits)} ({number(sd, digits)})"
+
+
+def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]], text: int = 1) -> str:
+    """A Markdown table; the first `text` columns are set to the left, the others, numbers, to the right."""
+    lines = [header, [":--"] * text + ["--:"] * (len(header) - text), *rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
 def page(experiments: Sequence[Experiment], results: Mapping[str, Results], images: Mapping[str, Sequence[str]]) -> str:
@@ -56,15 +72,15 @@ def _section(experiment: Experiment, results: Results, images: Sequence[str]) ->
 
 def _environments(results: Mapping[str, Results]) -> str:
     """On what the numbers were computed, with the experiments that share it named together."""
-    found: dict[str, list[str]] = {}
+    experiments: dict[str, list[str]] = {}
     for name, result in results.items():
-        for text in {_describe(job.environment) for job in result.done}:
-            found.setdefault(text, []).append(name)
-    lines = [f"- {', '.join(names)}: {text}" for text, names in sorted(found.items())]
+        for text in {_environment_text(job.environment) for job in result.done}:
+            experiments.setdefault(text, []).append(name)
+    lines = [f"- {', '.join(names)}: {text}" for text, names in sorted(experiments.items())]
     return "\n\n".join(["## Versions and machines", "\n".join(lines)])
 
 
-def _describe(environment: Mapping[str, Mapping[str, object]]) -> str:
+def _environment_text(environment: Mapping[str, Mapping[str, object]]) -> str:
     machine = environment["machine"]
     versions = ", ".join(f"{name} {version}" for name, version in environment["versions"].items())
     cores = f"{machine['cores']} core{'s' * (machine['cores'] != 1)}"

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._paper_settings import ANNEALED, NUM_UPDATES
-from ._snapshots import snapshot_figure, snapshot_job, snapshot_table, take_snapshots
+from ._snapshots import snapshot_figure, snapshot_jobs, snapshot_table, take_snapshots
+from ._toy import ANNEALED, NUM_UPDATES
 from .base import Experiment, Job, Results
 
 if TYPE_CHECKING:
@@ -34,24 +34,10 @@ class ToyBias(Experiment):
     title = "Biased gradients of the Fisher divergence on the multimodal target"
     paper = "Figure 8, appendix L"
 
-    def default_seeds(self, mode: str) -> int:
-        return 1
-
     def jobs(self, mode: str, seeds: int) -> list[Job]:
-        return [
-            snapshot_job(
-                row,
-                TARGET,
-                row,
-                seed,
-                stops=STOPS[mode],
-                num_steps=STOPS[mode][-1],
-                num_draws=100_000 if mode == "full" else 5_000,
-                annealed=TARGET in ANNEALED,
-            )
-            for seed in range(seeds)
-            for row in ROWS
-        ]
+        methods = {row: (row, TARGET in ANNEALED) for row in ROWS}
+        stops = STOPS[mode]
+        return snapshot_jobs(methods, TARGET, mode, seeds, stops=stops, num_steps=stops[-1])
 
     def run_job(self, job: Job, scratch: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         return take_snapshots(job, scratch)

@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._paper_settings import NUM_UPDATES
-from ._snapshots import snapshot_figure, snapshot_job, snapshot_table, take_snapshots
+from ._snapshots import snapshot_figure, snapshot_jobs, snapshot_table, take_snapshots
+from ._toy import NUM_UPDATES
 from .base import Experiment, Job, Results
 
 if TYPE_CHECKING:
@@ -34,25 +34,10 @@ class ToyDynamics(Experiment):
     title = "Training dynamics of the critic on the X-shaped target"
     paper = "Figure 1, section 4.1"
 
-    def default_seeds(self, mode: str) -> int:
-        return 1
-
     def jobs(self, mode: str, seeds: int) -> list[Job]:
         # The first 4000 updates of a run of 50,000, to which the annealing is relative, are quick as they are.
-        return [
-            snapshot_job(
-                row,
-                "x-shaped",
-                "sivi-sm",
-                seed,
-                stops=STOPS,
-                num_steps=NUM_UPDATES,
-                num_draws=100_000 if mode == "full" else 5_000,
-                annealed=row == "annealed",
-            )
-            for seed in range(seeds)
-            for row in ROWS
-        ]
+        methods = {row: ("sivi-sm", row == "annealed") for row in ROWS}
+        return snapshot_jobs(methods, "x-shaped", mode, seeds, stops=STOPS, num_steps=NUM_UPDATES)
 
     def run_job(self, job: Job, scratch: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         return take_snapshots(job, scratch)

@@ -9,9 +9,9 @@ from ..metrics import knn_kl
 from ..plots import plot_samples
 from ._figures import WINDOWS, legend_below, panels
 from ._fits import exact_draws, fit_stages, shown_draws
-from ._markdown import number, table
-from ._paper_settings import METHODS, TARGET_LABELS, TARGETS
+from ._toy import METHODS, TARGET_LABELS, TARGETS, described, fit_settings
 from .base import Experiment, Job, Results
+from .report import markdown_table, number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -34,9 +34,6 @@ class ToySamples(Experiment):
     title = "Samples on the toy targets"
     paper = "Figure 5, appendix F"
 
-    def default_seeds(self, mode: str) -> int:
-        return 1
-
     def jobs(self, mode: str, seeds: int) -> list[Job]:
         return [
             Job(
@@ -47,7 +44,7 @@ class ToySamples(Experiment):
                     "seed": seed,
                     "num_steps": METHODS[name].num_updates if mode == "full" else 1000,
                     "num_draws": 100_000 if mode == "full" else 5_000,
-                    **METHODS[name].described(target),
+                    **described(name, target),
                 },
             )
             for seed in range(seeds)
@@ -59,7 +56,7 @@ class ToySamples(Experiment):
         settings = job.settings
         seed, num_steps, num_draws = settings["seed"], settings["num_steps"], settings["num_draws"]
         target = TARGETS[settings["target"]]()
-        arguments = METHODS[settings["method"]].fit_settings(settings["target"], seed)
+        arguments = fit_settings(settings["method"], settings["target"], seed)
         posterior = fit_stages(target, [num_steps], scratch, num_steps=num_steps, **arguments)[-1]
         draws = np.asarray(posterior.sample(num_draws, key=2000 + seed))
         kl = knn_kl(exact_draws(target, num_draws, 3000 + seed), draws)
@@ -71,9 +68,9 @@ class ToySamples(Experiment):
             for j, target in enumerate(TARGETS):
                 ax = axes[i, j]
                 ax.set_title(f"{TARGET_LABELS[target]}: {METHODS[method].label}")
-                found = results.first(target=target, method=method, seed=0)
-                if found is not None:
-                    plot_samples(found.arrays["draws"], TARGETS[target](), ax=ax, corners=WINDOWS[target])
+                result = results.first(target=target, method=method, seed=0)
+                if result is not None:
+                    plot_samples(result.arrays["draws"], TARGETS[target](), ax=ax, corners=WINDOWS[target])
         legend_below(figure)
         return {self.name: figure}
 
@@ -82,4 +79,4 @@ class ToySamples(Experiment):
         for target in TARGETS:
             cells = [[r.numbers["kl"] for r in results.where(target=target, method=method)] for method in ROWS]
             rows.append([TARGET_LABELS[target], *(number(np.mean(c)) if c else "not run" for c in cells)])
-        return f"{_TEXT}\n\n{table(['target', *(METHODS[method].label for method in ROWS)], rows)}"
+        return f"{_TEXT}\n\n{markdown_table(['target', *(METHODS[method].label for method in ROWS)], rows)}"

@@ -10,9 +10,9 @@ from .. import datasets
 from ..metrics import covariance_rmse, moment_errors, predictive_scores
 from ..targets import LogisticRegression
 from ._figures import panels
-from ._markdown import mean_sd, number, table
 from ._waveform import METHODS, PRIOR_SCALE, SETTINGS_TEXT, fit_job, laplace_draws, load_model, num_draws, run_fit
 from .base import Experiment, Job, JobResult, Results
+from .report import markdown_table, mean_sd, number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -47,9 +47,7 @@ class WaveformCov(Experiment):
     name = "waveform-cov"
     title = "Covariances of the waveform posterior"
     paper = "Figure 3, section 4.2"
-
-    def default_seeds(self, mode: str) -> int:
-        return 5 if mode == "full" else 1
+    full_seeds = 5
 
     def jobs(self, mode: str, seeds: int) -> list[Job]:
         reference = Job("reference", {"method": "reference", "num_draws": num_draws(mode), "prior_scale": PRIOR_SCALE})
@@ -76,22 +74,24 @@ class WaveformCov(Experiment):
         reference = results.first(method="reference")
         for ax, (name, method) in zip(axes[0], METHODS.items(), strict=True):
             ax.set_title(method.label)
-            found = results.first(method=name, seed=0)
-            if found is not None and reference is not None:
-                plot_entries(ax, reference.arrays["cov"], found.arrays["cov"])
-                ax.annotate(f"RMSE {found.numbers['rmse']:.4f}", (0.05, 0.92), xycoords="axes fraction")
+            result = results.first(method=name, seed=0)
+            if result is not None and reference is not None:
+                plot_entries(ax, reference.arrays["cov"], result.arrays["cov"])
+                ax.annotate(f"RMSE {result.numbers['rmse']:.4f}", (0.05, 0.92), xycoords="axes fraction")
         axes[0, 0].set_ylabel("covariance of the fit")
         return {self.name: figure}
 
     def report(self, results: Results) -> str:
         header = ["method", "RMSE", "bar", "within", "mean error", "sd ratios", "per point", "joint", "seconds"]
         lines = [_line(METHODS[name].label, row) for name, row in self.summary(results).items()]
-        found = results.first(method="reference")
-        if found is not None:
-            lines += [_line(label, _row([found], name)) for name, label in REFERENCES.items()]
+        reference = results.first(method="reference")
+        if reference is not None:
+            lines += [_line(label, _row([reference], name)) for name, label in REFERENCES.items()]
         draws = f"{results.done[0].job.settings['num_draws']:,}"
         count = f"Mean (sd) over {results.seeds} seed{'s' * (results.seeds > 1)}."
-        return "\n\n".join([_TEXT.format(draws=draws), count, table(header, lines), SETTINGS_TEXT, _settings(results)])
+        return "\n\n".join(
+            [_TEXT.format(draws=draws), count, markdown_table(header, lines), SETTINGS_TEXT, _settings(results)]
+        )
 
 
 def score(
@@ -138,14 +138,14 @@ def plot_entries(ax: Any, reference: np.ndarray, cov: np.ndarray) -> None:
     ax.set(xlim=ends, ylim=ends, xlabel="covariance of the reference", aspect="equal")
 
 
-def _row(found: list[JobResult], part: str | None = None) -> dict[str, Any]:
+def _row(repeats: list[JobResult], part: str | None = None) -> dict[str, Any]:
     """Per number its mean and sd over the seeds; of the reference job, `part` says which set of draws."""
-    cells = [result.numbers if part is None else result.numbers[part] for result in found]
+    cells = [result.numbers if part is None else result.numbers[part] for result in repeats]
     row: dict[str, Any] = {}
     for name in NUMBERS:
         values = [cell[name] for cell in cells]
         row[name] = (mean(values), stdev(values) if len(values) > 1 else None)
-    whole = [result.seconds for result in found if not result.resumed and part is None]
+    whole = [result.seconds for result in repeats if not result.resumed and part is None]
     worst = int(np.argmax(np.abs([cell["mean_errors"] for cell in cells]).mean(0)))
     return {**row, "worst_mean": worst, "num_seeds": len(cells), "seconds": mean(whole) if whole else None}
 
@@ -168,9 +168,9 @@ def _line(label: str, row: dict[str, Any]) -> list[str]:
 def _settings(results: Results) -> str:
     lines = []
     for name, method in METHODS.items():
-        found = results.first(method=name, seed=0)
-        if found is not None:
+        result = results.first(method=name, seed=0)
+        if result is not None:
             lines.append(
-                f"- {method.label}: {found.numbers['updates']:,} updates of `{found.job.settings['objective']}`"
+                f"- {method.label}: {result.numbers['updates']:,} updates of `{result.job.settings['objective']}`"
             )
     return "\n".join(lines)

@@ -9,9 +9,9 @@ from .. import datasets
 from ..metrics import moment_errors
 from ..plots import plot_pairs
 from ._figures import blank
-from ._markdown import number, table
 from ._waveform import METHODS, SETTINGS_TEXT, fit_job, load_model, run_fit
 from .base import Experiment, Job, Results
+from .report import markdown_table, number
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -35,9 +35,6 @@ class WaveformMarginals(Experiment):
     name = "waveform-marginals"
     title = "Marginal and pairwise posteriors on the waveform data"
     paper = "Figure 2, section 4.2"
-
-    def default_seeds(self, mode: str) -> int:
-        return 1
 
     def jobs(self, mode: str, seeds: int) -> list[Job]:
         reference = Job("reference", {"method": "reference", "shown": SHOWN, "num_shown": NUM_SHOWN})
@@ -68,10 +65,10 @@ class WaveformMarginals(Experiment):
         figure = blank((13.0, 13.0))
         reference = results.first(method="reference")
         for part, (name, method) in zip(np.ravel(figure.subfigures(2, 2)), METHODS.items(), strict=True):
-            found = results.first(method=name, seed=0)
-            if found is not None and reference is not None:
+            result = results.first(method=name, seed=0)
+            if result is not None and reference is not None:
                 plot_pairs(
-                    found.arrays["draws"],
+                    result.arrays["draws"],
                     reference.arrays["draws"],
                     names=_NAMES,
                     labels=(method.label, "reference"),
@@ -83,12 +80,12 @@ class WaveformMarginals(Experiment):
     def report(self, results: Results) -> str:
         rows = []
         for name, method in METHODS.items():
-            found = results.where(method=name)
-            if found:
-                ratios = np.mean([result.numbers["sd_ratio"] for result in found], axis=0)
-                errors = np.abs([result.numbers["mean_error"] for result in found])
+            repeats = results.where(method=name)
+            if repeats:
+                ratios = np.mean([result.numbers["sd_ratio"] for result in repeats], axis=0)
+                errors = np.abs([result.numbers["mean_error"] for result in repeats])
                 rows.append([method.label, *(number(ratio, 3) for ratio in ratios), number(errors.max(), 3)])
         fits = [result for result in results.done if result.job.settings["method"] != "reference"]
         draws = f"{fits[0].job.settings['num_draws']:,}" if fits else "no"
         header = ["method", *(f"β{'₀₁₂₃₄₅'[i]}" for i in SHOWN), "largest mean error, in sd"]
-        return "\n\n".join([_TEXT.format(draws=draws), table(header, rows), SETTINGS_TEXT])
+        return "\n\n".join([_TEXT.format(draws=draws), markdown_table(header, rows), SETTINGS_TEXT])

@@ -1,5 +1,6 @@
 """With what it is fitted."""
 
+from .._networks import LocationScale
 from .base import Conditional, ConditionalDistribution, Family, Mixing
 from .diagonal_gaussian import DiagonalGaussian
 from .implicit_mixing import ImplicitMixing
@@ -14,6 +15,7 @@ __all__ = [
     "Family",
     "ImplicitMixing",
     "Joint",
+    "LocationScale",
     "Mixing",
     "NormalMixing",
     "SemiImplicit",

@@ -17,6 +17,11 @@ class Mixing(eqx.Module):
 
     dim: eqx.AbstractVar[int]
 
+    @property
+    def normal_noise_dim(self) -> int | None:
+        """Length of the noise if `sample_noise` draws standard normals from the key as it is; None otherwise."""
+        return None
+
     @abc.abstractmethod
     def sample_noise(self, key: PRNGKeyArray, shape: tuple[int, ...] = ()) -> Float[Array, "*shape noise"]:
         """Base noise, from a distribution without parameters: one draw, or as many as `shape` says."""
@@ -31,7 +36,13 @@ class Mixing(eqx.Module):
 
 
 class ConditionalDistribution(eqx.Module):
-    """q(x|z) at one z, with the networks already evaluated."""
+    """q(x|z) at one z, with the networks already evaluated.
+
+    Attributes:
+        mean: E[x|z].
+    """
+
+    mean: eqx.AbstractVar[Float[Array, " dim"]]
 
     @abc.abstractmethod
     def transform(self, eps: Float[Array, " dim"]) -> Float[Array, " dim"]:
@@ -55,6 +66,11 @@ class Conditional(eqx.Module):
 
     latent_dim: eqx.AbstractVar[int]
     dim: eqx.AbstractVar[int]
+
+    @property
+    def normal_noise_dim(self) -> int | None:
+        """Length of the noise if `sample_noise` draws standard normals from the key as it is; None otherwise."""
+        return None
 
     @abc.abstractmethod
     def sample_noise(self, key: PRNGKeyArray, shape: tuple[int, ...] = ()) -> Float[Array, "*shape dim"]:

@@ -1,16 +1,15 @@
 """x | z ~ N(μ_φ(z), diag σ²), with σ a vector or a network of z."""
 
-from collections.abc import Sequence
+from typing import Unpack
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from .._arguments import default_float
-from .._types import Activation, Scalar
+from .._networks import LocationScale, LocationScaleSettings
+from .._types import Scalar
 from .base import Conditional, ConditionalDistribution
-from .location_scale import DEFAULT_FLOOR, LocationScale
 
 
 class GaussianAt(ConditionalDistribution):
@@ -38,16 +37,8 @@ class DiagonalGaussian(Conditional):
     Args:
         latent_dim: Length of z.
         dim: Length of x.
-        hidden: Widths of the hidden layers.
-        activation: A function or a name such as `"silu"`.
-        skip: Add a linear map A z to μ(z), A started at `skip_scale` times the identity.
-        skip_scale: See `skip`.
-        final_scale: Factor on the initial weights of the last layer of μ.
-        scale: `"global"`, one trainable vector σ; or `"network"`, σ_φ(z).
-        sigma_init: σ at the start.
-        sigma_floor: σ never falls below this.
-        floor: `"smooth"`, or `"clamp"`: the hard clamp the paper's experiments used, without gradient below.
         key: Random key of the initial weights.
+        **networks: Settings of the networks μ and σ, such as `hidden`: those of `sivi.families.LocationScale`.
 
     Example:
         >>> conditional = DiagonalGaussian(3, 2, scale="network", key=jax.random.key(0))
@@ -61,40 +52,16 @@ class DiagonalGaussian(Conditional):
     dim: int = eqx.field(static=True)
     networks: LocationScale
 
-    def __init__(
-        self,
-        latent_dim: int,
-        dim: int,
-        *,
-        hidden: Sequence[int] = (64, 64),
-        activation: str | Activation = "silu",
-        skip: bool = True,
-        skip_scale: float = 1.0,
-        final_scale: float = 1.0,
-        scale: str = "global",
-        sigma_init: float = 1.0,
-        sigma_floor: float = DEFAULT_FLOOR,
-        floor: str = "smooth",
-        key: PRNGKeyArray,
-    ):
-        self.networks = LocationScale(
-            latent_dim,
-            dim,
-            hidden=hidden,
-            activation=activation,
-            skip=skip,
-            skip_scale=skip_scale,
-            final_scale=final_scale,
-            scale=scale,
-            sigma_init=sigma_init,
-            sigma_floor=sigma_floor,
-            floor=floor,
-            key=key,
-        )
+    def __init__(self, latent_dim: int, dim: int, *, key: PRNGKeyArray, **networks: Unpack[LocationScaleSettings]):
+        self.networks = LocationScale(latent_dim, dim, key=key, **networks)
         self.latent_dim, self.dim = int(latent_dim), int(dim)
 
+    @property
+    def normal_noise_dim(self) -> int:
+        return self.dim
+
     def sample_noise(self, key: PRNGKeyArray, shape: tuple[int, ...] = ()) -> Float[Array, "*shape dim"]:
-        return jax.random.normal(key, (*shape, self.dim), default_float())
+        return jax.random.normal(key, (*shape, self.dim), float)
 
     def at(self, z: Float[Array, " latent"]) -> GaussianAt:
         return GaussianAt(*self.networks(z))

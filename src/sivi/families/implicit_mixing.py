@@ -7,7 +7,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from .._arguments import check_count, default_float
+from .._arguments import check_count
 from .._networks import MLP
 from .._types import Activation, Scalar
 from .base import Mixing
@@ -42,8 +42,12 @@ class ImplicitMixing(Mixing):
         self.noise_dim, self.dim = check_count("noise_dim", noise_dim), check_count("dim", dim)
         self.network = MLP(noise_dim, dim, hidden=hidden, activation=activation, skip=skip, key=key)
 
+    @property
+    def normal_noise_dim(self) -> int:
+        return self.noise_dim
+
     def sample_noise(self, key: PRNGKeyArray, shape: tuple[int, ...] = ()) -> Float[Array, "*shape noise"]:
-        return jax.random.normal(key, (*shape, self.noise_dim), default_float())
+        return jax.random.normal(key, (*shape, self.noise_dim), float)
 
     def noise_log_prob(self, noise: Float[Array, " noise"]) -> Scalar:
         return jnp.sum(jax.scipy.stats.norm.logpdf(noise))

@@ -1,11 +1,13 @@
 """z ~ N(0, I)."""
 
+from functools import partial
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from .._arguments import check_count, default_float
+from .._arguments import check_count
 from .._types import Scalar
 from .base import Mixing
 
@@ -13,13 +15,14 @@ from .base import Mixing
 class NormalMixing(Mixing):
     """Standard normal mixing variable of length `dim`: no parameters, z is the noise itself."""
 
-    dim: int = eqx.field(static=True)
+    dim: int = eqx.field(static=True, converter=partial(check_count, "dim"))
 
-    def __init__(self, dim: int):
-        self.dim = check_count("dim", dim)
+    @property
+    def normal_noise_dim(self) -> int:
+        return self.dim
 
     def sample_noise(self, key: PRNGKeyArray, shape: tuple[int, ...] = ()) -> Float[Array, "*shape latent"]:
-        return jax.random.normal(key, (*shape, self.dim), default_float())
+        return jax.random.normal(key, (*shape, self.dim), float)
 
     def noise_log_prob(self, noise: Float[Array, " latent"]) -> Scalar:
         return jnp.sum(jax.scipy.stats.norm.logpdf(noise))

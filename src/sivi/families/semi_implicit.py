@@ -7,8 +7,6 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from .._types import Scalar
 from .base import Conditional, Family, Mixing
-from .diagonal_gaussian import DiagonalGaussian
-from .normal_mixing import NormalMixing
 
 _AUX_BLOCK = 1024  # auxiliary draws evaluated at once in log_prob
 
@@ -60,10 +58,10 @@ class SemiImplicit(Family):
     ) -> tuple[Float[Array, "*shape noise"], Float[Array, "*shape dim"]]:
         """The parameter-free noise of one draw, or of as many as `shape` says: `(noise, eps)`."""
         keys = jax.random.split(key)
-        layers = type(self.mixing), type(self.conditional)
-        if layers == (NormalMixing, DiagonalGaussian) and self.mixing.dim == self.conditional.dim:
+        length = self.mixing.normal_noise_dim
+        if length is not None and length == self.conditional.normal_noise_dim:
             # The same numbers side by side: XLA takes long to compile every place where random numbers are made.
-            noise, eps = jax.vmap(lambda own: self.conditional.sample_noise(own, shape))(keys)
+            noise, eps = jax.vmap(lambda own: jax.random.normal(own, (*shape, length), float))(keys)
             return noise, eps
         return self.mixing.sample_noise(keys[0], shape), self.conditional.sample_noise(keys[1], shape)
 

@@ -1,16 +1,15 @@
 """x | z: independent Student-t coordinates with fixed degrees of freedom."""
 
-from collections.abc import Sequence
+from typing import Unpack
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from .._arguments import default_float
-from .._types import Activation, Scalar
+from .._networks import LocationScale, LocationScaleSettings
+from .._types import Scalar
 from .base import Conditional, ConditionalDistribution
-from .location_scale import DEFAULT_FLOOR, LocationScale
 
 
 class StudentTAt(ConditionalDistribution):
@@ -40,16 +39,8 @@ class StudentT(Conditional):
         latent_dim: Length of z.
         dim: Length of x.
         df: Degrees of freedom, above 2 so that the variance exists.
-        hidden: Widths of the hidden layers.
-        activation: A function or a name such as `"silu"`.
-        skip: Add a linear map A z to the location, A started at `skip_scale` times the identity.
-        skip_scale: See `skip`.
-        final_scale: Factor on the initial weights of the last layer of μ.
-        scale: `"global"`, one trainable vector σ; or `"network"`, σ_φ(z).
-        sigma_init: σ at the start.
-        sigma_floor: σ never falls below this.
-        floor: `"smooth"` or `"clamp"`.
         key: Random key of the initial weights.
+        **networks: Settings of the networks μ and σ, such as `hidden`: those of `sivi.families.LocationScale`.
     """
 
     latent_dim: int = eqx.field(static=True)
@@ -63,37 +54,16 @@ class StudentT(Conditional):
         dim: int,
         *,
         df: float = 5.0,
-        hidden: Sequence[int] = (64, 64),
-        activation: str | Activation = "silu",
-        skip: bool = True,
-        skip_scale: float = 1.0,
-        final_scale: float = 1.0,
-        scale: str = "global",
-        sigma_init: float = 1.0,
-        sigma_floor: float = DEFAULT_FLOOR,
-        floor: str = "smooth",
         key: PRNGKeyArray,
+        **networks: Unpack[LocationScaleSettings],
     ):
         if not df > 2:
             raise ValueError(f"df must be above 2, so that the variance exists; got {df}.")
-        self.networks = LocationScale(
-            latent_dim,
-            dim,
-            hidden=hidden,
-            activation=activation,
-            skip=skip,
-            skip_scale=skip_scale,
-            final_scale=final_scale,
-            scale=scale,
-            sigma_init=sigma_init,
-            sigma_floor=sigma_floor,
-            floor=floor,
-            key=key,
-        )
+        self.networks = LocationScale(latent_dim, dim, key=key, **networks)
         self.latent_dim, self.dim, self.df = int(latent_dim), int(dim), float(df)
 
     def sample_noise(self, key: PRNGKeyArray, shape: tuple[int, ...] = ()) -> Float[Array, "*shape dim"]:
-        return jax.random.t(key, self.df, (*shape, self.dim), default_float())
+        return jax.random.t(key, self.df, (*shape, self.dim), float)
 
     def at(self, z: Float[Array, " latent"]) -> StudentTAt:
         mean, sigma = self.networks(z)

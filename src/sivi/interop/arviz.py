@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Any
 import equinox as eqx
 import jax
 import numpy as np
-from jaxtyping import Array, Float
 
 from .._layout import Layout
 from .._types import KeyLike
 from ..posterior import Posterior
-from ..targets import Target
+from ..targets.evaluate import log_probs_at
 
 if TYPE_CHECKING:
     from xarray import Dataset, DataTree
 
 _MISSING = "to_arviz needs arviz-base: pip install 'sivi[arviz]'"
-_POINTS, _TERMS = 256, 2**22  # draws, and likelihood terms, at which the target is evaluated at once
+
+_log_probs_at = eqx.filter_jit(log_probs_at)
 
 _LP = "log density of the target at the draw, up to a constant, on the unconstrained scale (Jacobian included)"
 
@@ -71,7 +71,7 @@ def to_arviz(posterior: Posterior, num_samples: int = 1000, key: KeyLike = 0) ->
     names = _names(posterior.layout)
     groups = {"posterior": _dataset({names[name]: np.asarray(array) for name, array in values.items()}, "draw")}
     if posterior.target is not None and posterior.target.knows_log_prob:
-        groups["sample_stats"] = _dataset({"lp": np.asarray(_log_probs(posterior.target, draws))}, "draw")
+        groups["sample_stats"] = _dataset({"lp": np.asarray(_log_probs_at(posterior.target, draws))}, "draw")
         groups["sample_stats"]["lp"].attrs["description"] = _LP
     groups["fit"] = _traces(posterior)
     return DataTree.from_dict(groups)
@@ -99,13 +99,6 @@ def _dataset(arrays: dict[str, np.ndarray], along: str, **settings: Any) -> "Dat
         check_conventions=False,  # it warns of fewer draws than chains
         **settings,
     )
-
-
-@eqx.filter_jit
-def _log_probs(target: Target, draws: Float[Array, "repeats n dim"]) -> Float[Array, "repeats n"]:
-    # In blocks: with all draws at once the likelihood terms would take their number times the data's memory.
-    block = max(1, min(_POINTS, _TERMS // (target.num_data or 1)))
-    return jax.lax.map(target.log_prob, draws.reshape(-1, draws.shape[-1]), batch_size=block).reshape(draws.shape[:2])
 
 
 def _names(layout: Layout) -> dict[str, str]:

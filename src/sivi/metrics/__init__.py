@@ -1,16 +1,16 @@
 """Distances between samples, and between a fit and its target; predictive scores."""
 
+from ._covariance_rmse import covariance_rmse
+from ._energy_distance import energy_distance
+from ._fisher_divergence import FisherEstimate, fisher_divergence
+from ._knn_kl import knn_kl
+from ._ksd import ksd
+from ._mmd import mmd
+from ._moment_errors import MomentErrors, moment_errors
+from ._noise_floor import noise_floor
+from ._sliced_wasserstein import sliced_wasserstein
 from .classification import CalibrationBins, ClassificationScores, classification_scores
-from .covariance_rmse import covariance_rmse
-from .energy_distance import energy_distance
-from .fisher_divergence import FisherEstimate, fisher_divergence
-from .knn_kl import knn_kl
-from .ksd import ksd
-from .mmd import mmd
-from .moment_errors import MomentErrors, moment_errors
-from .noise_floor import noise_floor
 from .predictive import PredictiveScores, predictive_scores
-from .sliced_wasserstein import sliced_wasserstein
 
 __all__ = [
     "CalibrationBins",

@@ -9,9 +9,9 @@ from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 from .. import optimizers
 from .._arguments import default_float, describe
 from .._types import Scalar
+from ..critics import CriticSettings
+from ..critics.base import PointFunction
 from ..families import SemiImplicit
-from ..objectives import CriticSpec, FamilyCritic
-from ..objectives.critic import PointCritic
 from ..optimizers import OptimizerLike
 from ._draws import check_draws
 
@@ -25,7 +25,7 @@ class FamilyScore(eqx.Module):
     network has to learn only how q differs from a Gaussian.
     """
 
-    network: PointCritic
+    network: PointFunction
     center: Float[Array, " dim"]
     whitener: Float[Array, "dim dim"] | Float[Array, " dim"]  # W, or its diagonal
 
@@ -42,7 +42,7 @@ class FamilyScore(eqx.Module):
 def train_family_score(
     key: PRNGKeyArray,
     family: SemiImplicit,
-    critic: CriticSpec,
+    critic: CriticSettings,
     optimizer: OptimizerLike,
     num_steps: int,
     num_particles: int,
@@ -50,13 +50,13 @@ def train_family_score(
     """s_ψ that minimises E‖s_ψ(x) − ∇_x log q(x|z)‖² over fresh draws: its minimum is at ∇log q."""
     pilot_key, network_key, run_key = jax.random.split(key, 3)
     center, root, whitener = _moments(pilot_key, family)
-    network = critic.init(network_key, family)
-    if isinstance(network, FamilyCritic):
+    made = critic.init(network_key, family)
+    if made.reads_family:
         raise TypeError(
-            "critic must be settings of a function of x alone, such as sivi.objectives.MLPCritic(), since it sees "
+            "critic must be settings of a function of x alone, such as sivi.critics.MLPCritic(), since it sees "
             f"standardised draws; got {describe(critic)}."
         )
-    start = FamilyScore(network, center, whitener)
+    start = FamilyScore(made.at(family), center, whitener)
     return _train(run_key, family, start, root, optimizers.bind(optimizer, num_steps), num_steps, num_particles)
 
 
@@ -92,7 +92,7 @@ def _train(
 ) -> FamilyScore:
     trained, static = eqx.partition(start.network, eqx.is_inexact_array)
 
-    def loss(trained: PointCritic, step: Array) -> Scalar:
+    def loss(trained: PointFunction, step: Array) -> Scalar:
         network = eqx.combine(trained, static)
         noise = family.sample_noise(jax.random.fold_in(key, step), (num_particles,))
         joint = jax.vmap(family.joint)(*noise)
@@ -101,7 +101,7 @@ def _train(
         score = joint.score * root if root.ndim == 1 else joint.score @ root
         return jnp.mean(jnp.sum((jax.vmap(network)(u) - u - score) ** 2, axis=-1))
 
-    def update(step: Array, carry: tuple[PointCritic, PyTree]) -> tuple[PointCritic, PyTree]:
+    def update(step: Array, carry: tuple[PointFunction, PyTree]) -> tuple[PointFunction, PyTree]:
         trained, state = carry
         trained, state = optimizers.update(optimizer, jax.grad(loss)(trained, step), state, trained)
         return trained, state

@@ -1,4 +1,4 @@
-"""Held-out data of a model, checked and brought into the structure and types of its own."""
+"""Held-out data, checked and brought into the structure and types of the model's data."""
 
 from typing import NamedTuple
 
@@ -29,7 +29,9 @@ def check_held_out(model: BayesianModel, draws: ArrayLike, data: PyTree) -> Held
     treedef = jax.tree.structure(model.data)
     try:
         leaves = treedef.flatten_up_to(data)
-        arrays = [_like(own, leaf) for own, leaf in zip(treedef.flatten_up_to(model.data), leaves, strict=True)]
+        arrays = [
+            _like(of_model, leaf) for of_model, leaf in zip(treedef.flatten_up_to(model.data), leaves, strict=True)
+        ]
     except (TypeError, ValueError) as error:
         raise ValueError(f"data must have the structure of model.data, {treedef}; got {describe(data)}.") from error
     own_rows = [leaf.shape[1:] for leaf in jax.tree.leaves(model.data)]
@@ -39,28 +41,28 @@ def check_held_out(model: BayesianModel, draws: ArrayLike, data: PyTree) -> Held
             f"data must have rows of shapes {own_rows}, as model.data has, and one leading length of at least 1; "
             f"got arrays of shapes {[array.shape for array in arrays]}."
         )
-    for own, array in zip(jax.tree.leaves(model.data), arrays, strict=True):
-        _check_whole(own, array)
+    for of_model, array in zip(jax.tree.leaves(model.data), arrays, strict=True):
+        _check_whole(of_model, array)
     return HeldOut(points, jax.tree.unflatten(treedef, arrays), len(arrays[0]))
 
 
-def _like(own: Array, leaf: ArrayLike) -> Array | np.ndarray:
+def _like(of_model: Array, leaf: ArrayLike) -> Array | np.ndarray:
     """`leaf` as an array; one that is of numbers already is not copied, and lists become of the model's type."""
     if isinstance(leaf, (jax.Array, np.ndarray)) and leaf.dtype.kind in "biuf":
         return leaf
     array = np.asarray(leaf)
-    return array if array.dtype.kind in "biuf" else np.asarray(leaf, own.dtype)
+    return array if array.dtype.kind in "biuf" else np.asarray(leaf, of_model.dtype)
 
 
-def _check_whole(own: Array, array: Array | np.ndarray) -> None:
+def _check_whole(of_model: Array, array: Array | np.ndarray) -> None:
     """Refuse what would change where the model has integers: 0.5, NaN, a number that is too large."""
-    if own.dtype.kind not in "biu" or array.dtype == own.dtype:
+    if of_model.dtype.kind not in "biu" or array.dtype == of_model.dtype:
         return
     values = np.asarray(array)
     with np.errstate(invalid="ignore"):
-        other = values[values.astype(own.dtype) != values]
-    if other.size:
+        changed = values[values.astype(of_model.dtype) != values]
+    if changed.size:
         raise ValueError(
-            f"data must fit the type {own.dtype} where model.data has it; "
-            f"got {other[0]:g}, and {other.size} such values in all."
+            f"data must fit the type {of_model.dtype} where model.data has it; "
+            f"got {changed[0]:g}, and {changed.size} such values in all."
         )

@@ -1,4 +1,4 @@
-"""How well draws of a posterior classify data that they were not fitted to, and how well they know how well."""
+"""Scores of a Bayesian classifier on held-out data: accuracy, calibration, Brier score, log likelihoods."""
 
 from dataclasses import dataclass, field
 
@@ -12,8 +12,8 @@ from .._types import ArrayLike
 from ..targets import BayesianModel
 from ..targets.labels import check_labels
 from ._held_out import HeldOut, check_held_out
-from ._totals import totals
-from .predictive import PredictiveScores, log_scores
+from ._predictive_sums import predictive_sums
+from .predictive import log_scores
 
 _ROUNDING = 1e-3  # of probabilities that sum to 1
 
@@ -41,10 +41,12 @@ class CalibrationBins:
 
 
 @dataclass(frozen=True, eq=False)
-class ClassificationScores(PredictiveScores):
+class ClassificationScores:
     """Scores of the posterior predictive probabilities P_nk = (1/S) Σ_s P(y_n = k | x_s), beside the log likelihoods.
 
     Attributes:
+        per_point: (1/N) Σ_n log mean_s p(y_n | x_s), as in `PredictiveScores`; higher is better.
+        joint: (1/N) log mean_s Π_n p(y_n | x_s), as in `PredictiveScores`; higher is better.
         accuracy: Share of data whose likeliest class is their label; of equal probabilities, the first counts.
         calibration_error: The expected calibration error, Σ_b (N_b/N) |accuracy − confidence| over `bins`.
         brier: (1/N) Σ_nk (P_nk − 1[y_n = k])², from 0 to 2; lower is better.
@@ -52,6 +54,8 @@ class ClassificationScores(PredictiveScores):
         probabilities: P, one row per datum.
     """
 
+    per_point: float
+    joint: float
     accuracy: float
     calibration_error: float
     brier: float
@@ -92,16 +96,16 @@ def classification_scores(
     outputs = _outputs(model, held_out)
     labels = np.asarray(held_out.data[1])
     check_labels("labels in data", labels, *(outputs or (2,)))
-    found = totals(model, held_out, outputs)
-    probabilities = _probabilities(found.predictions)
+    sums = predictive_sums(model, held_out, outputs)
+    probabilities = _probabilities(sums.predictions)
     likeliest, confidence = probabilities.argmax(1), probabilities.max(1)
     labels = labels.astype(int)
     bins = _calibration(confidence, likeliest == labels, num_bins)
     # Σ_k (P_k − 1[y = k])² = Σ_k P_k² − 2 P_y + 1, with no matrix of zeros and ones.
-    own = probabilities[np.arange(len(labels)), labels]
-    brier = np.mean(np.sum(probabilities**2, axis=1) - 2.0 * own + 1.0)
+    of_label = probabilities[np.arange(len(labels)), labels]
+    brier = np.mean(np.sum(probabilities**2, axis=1) - 2.0 * of_label + 1.0)
     return ClassificationScores(
-        *log_scores(found),
+        *log_scores(sums),
         accuracy=float(np.mean(likeliest == labels)),
         calibration_error=bins.error,
         brier=float(brier),

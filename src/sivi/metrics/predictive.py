@@ -9,7 +9,7 @@ from scipy.special import logsumexp
 from .._types import ArrayLike
 from ..targets import BayesianModel
 from ._held_out import check_held_out
-from ._totals import Totals, totals
+from ._predictive_sums import PredictiveSums, predictive_sums
 
 
 @dataclass(frozen=True)
@@ -53,12 +53,11 @@ def predictive_scores(model: BayesianModel, draws: ArrayLike, data: PyTree) -> P
         >>> round(scores.per_point, 4), round(scores.joint, 4)  # both log ½
         (-0.6931, -0.6931)
     """
-    found = totals(model, check_held_out(model, draws, data))
-    return PredictiveScores(*log_scores(found))
+    return PredictiveScores(*log_scores(predictive_sums(model, check_held_out(model, draws, data))))
 
 
-def log_scores(found: Totals) -> tuple[float, float]:
-    """Per point and joint."""
-    num_data, num_draws = len(found.log_means), len(found.log_products)
-    joint = float(logsumexp(found.log_products) - np.log(num_draws)) / num_data
-    return float(np.mean(found.log_means)), joint
+def log_scores(sums: PredictiveSums) -> tuple[float, float]:
+    """The log likelihood per point, and the joint one."""
+    num_data, num_draws = len(sums.log_means), len(sums.log_products)
+    joint = float(logsumexp(sums.log_products) - np.log(num_draws)) / num_data
+    return float(np.mean(sums.log_means)), joint

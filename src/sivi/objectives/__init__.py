@@ -1,17 +1,25 @@
-"""How it is fitted."""
+"""How it is fitted: one method per module.
 
-from .alternation import CriticObjective, CriticState
+`base`: what an objective is, and the checks that several share.
+`critic_objective`: a family and a critic updated in turn; `_minimax`: the minimax value, its critic g, and products of
+minibatch scores without bias.
+`score_matching`, `plug_in`: the Fisher divergence by that minimax, and the biased estimator it replaces.
+`path_kl`: the reverse KL by its path gradient, with a critic for the score of the family; the default.
+`surrogate_elbo`, `unbiased_elbo`: SIVI's lower bound of the ELBO (`log_mixture` is its mixture density), and UIVI.
+`kernel_stein`, `kernels`: the kernel Stein discrepancy, where no critic is trained.
+`annealed`, `bridged`: wrappers of any of them that change the target on the way.
+"""
+
+from ._minimax import minimax
 from .annealed import Annealed
 from .base import LossObjective, Objective
 from .bridged import Bridged
-from .critic import CriticSpec, DenoisingCritic, FamilyCritic, MLPCritic
+from .critic_objective import CriticObjective, CriticState
 from .kernel_stein import KernelStein
 from .kernels import GaussianKernel, IMQKernel, Kernel, RieszKernel
-from .minimax import MinimaxObjective, minimax
 from .path_kl import PathKL
 from .plug_in import PlugInFisher
 from .score_matching import ScoreMatching
-from .structured_critic import StructuredCritic
 from .surrogate_elbo import SurrogateELBO
 from .unbiased_elbo import UnbiasedELBO
 
@@ -19,23 +27,17 @@ __all__ = [
     "Annealed",
     "Bridged",
     "CriticObjective",
-    "CriticSpec",
     "CriticState",
-    "DenoisingCritic",
-    "FamilyCritic",
     "GaussianKernel",
     "IMQKernel",
     "Kernel",
     "KernelStein",
     "LossObjective",
-    "MLPCritic",
-    "MinimaxObjective",
     "Objective",
     "PathKL",
     "PlugInFisher",
     "RieszKernel",
     "ScoreMatching",
-    "StructuredCritic",
     "SurrogateELBO",
     "UnbiasedELBO",
     "minimax",

@@ -1,16 +1,17 @@
 """Annealing as a wrapper of any objective."""
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Int, PRNGKeyArray, PyTree
 
-from .._arguments import default_float
 from .._types import Metrics, Scalar
 from ..families import Family
-from ..schedules import Ramp, Schedule, Steps, as_schedule
+from ..schedules import Ramp, RunLike, Schedule, as_schedule
 from ..targets import Target, Tempered
 from .base import Objective
 
@@ -40,30 +41,22 @@ class Annealed(Objective):
     """
 
     objective: Objective
-    schedule: Schedule
-    base: Target | None
+    schedule: Schedule = eqx.field(converter=partial(as_schedule, name="schedule"), default=Ramp())
+    base: Target | None = None
 
-    def __init__(self, objective: Objective, schedule: float | Schedule | None = None, base: Target | None = None):
-        self.objective = objective
-        self.schedule = Ramp() if schedule is None else as_schedule(schedule, "schedule")
-        self.base = base
-
-    def bind(self, num_steps: Steps) -> "Annealed":
-        return Annealed(self.objective.bind(num_steps), self.schedule.bind(num_steps), self.base)
-
-    def with_batching(self, batching: str) -> "Annealed":
-        return Annealed(self.objective.with_batching(batching), self.schedule, self.base)
+    def bind(self, plan: RunLike) -> "Annealed":
+        return Annealed(self.objective.bind(plan), self.schedule.bind(plan), self.base)
 
     def check(self, family: Family, target: Target) -> None:
         if self.base is not None and self.base.dim != target.dim:
             raise ValueError(f"base must have the target's dim, {target.dim}; got {self.base.dim}.")
         eqx.filter_eval_shape(self.schedule, 0)  # whether it can be called; which β it gives does not matter here
-        self.objective.check(family, Tempered(target, jnp.asarray(1.0, default_float()), self.base))
+        self.objective.check(family, Tempered(target, jnp.asarray(np.ones(())), self.base))
 
-    def field(
+    def critic_function(
         self, state: AnnealedState, target: Target, family: Family | None = None
     ) -> Callable[[Array], Array] | None:
-        return self.objective.field(state.inner, Tempered(target, state.beta, self.base), family)
+        return self.objective.critic_function(state.inner, Tempered(target, state.beta, self.base), family)
 
     def init(self, key: PRNGKeyArray, family: Family, target: Target) -> AnnealedState:
         beta = self.schedule(0)

@@ -11,13 +11,12 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from .. import optimizers
-from .._arguments import default_float
 from .._errors import MissingLogProb
 from .._types import Metrics, Scalar
 from ..families import Family, SemiImplicit
 from ..optimizers import OptimizerLike
-from ..schedules import Steps
-from ..targets import Target, Tempered
+from ..schedules import RunLike
+from ..targets import Target
 
 #: Base noise of several draws: of the mixing layer and of the conditional.
 Noise = tuple[Float[Array, "... noise"], Float[Array, "... dim"]]
@@ -26,15 +25,21 @@ Noise = tuple[Float[Array, "... noise"], Float[Array, "... dim"]]
 class Objective(eqx.Module):
     """A method: it owns its optimisers and auxiliary networks, and knows how to make one update.
 
-    `fit` calls `bind` once, `check` before anything compiles, `init` once and `step` inside the compiled loop.
+    `fit` calls `bind` for every length of the run: before it starts, and inside the compiled loop, where a stop rule
+    may have shortened it. It calls `check` before the warm-up and before anything compiles, `init` once, and `step`
+    inside the compiled loop.
+
+    `init` and `step` make a method. `bind`, `check` and `critic_function` are for methods that have schedules, that
+    need more than a score, or that have a critic.
     """
 
-    def bind(self, num_steps: Steps) -> "Objective":
-        """This objective for a run of `num_steps` updates, so that schedules can be relative to it."""
-        return self
+    def bind(self, plan: RunLike) -> "Objective":
+        """This objective for a run, so that schedules can be relative to it.
 
-    def with_batching(self, batching: str) -> "Objective":
-        """This objective for minibatches that follow each other like this, see `sivi.fit`."""
+        Args:
+            plan: A `sivi.schedules.RunPlan`: how long the run is, and how minibatches follow each other. A number of
+                updates stands for a plan with `batching="shuffle"`.
+        """
         return self
 
     def check(self, family: Family, target: Target) -> None:
@@ -43,7 +48,9 @@ class Objective(eqx.Module):
         Their arrays may be shapes only: to try what needs values, use `equinox.filter_eval_shape`.
         """
 
-    def field(self, state: Any, target: Target, family: Family | None = None) -> Callable[[Array], Array] | None:
+    def critic_function(
+        self, state: Any, target: Target, family: Family | None = None
+    ) -> Callable[[Array], Array] | None:
         """The critic of a state as a function of one point; None for a method without a critic.
 
         A critic that reads the family's parameters needs the family too.
@@ -83,8 +90,8 @@ class LossObjective(Objective):
     ) -> tuple[Scalar, Metrics]:
         """The stochastic loss and other scalars to record."""
 
-    def bind(self, num_steps: Steps) -> "LossObjective":
-        return replace_fields(self, optimizer=optimizers.bind(self.optimizer, num_steps))
+    def bind(self, plan: RunLike) -> "LossObjective":
+        return replace_fields(self, optimizer=optimizers.bind(self.optimizer, plan))
 
     def init(self, key: PRNGKeyArray, family: Family, target: Target) -> LossState:
         return LossState(optimizers.init(self.optimizer, family))
@@ -118,14 +125,14 @@ def replace_fields(module: _Module, **changes: Any) -> _Module:
 
 def check_score_derivative(objective: Objective, target: Target) -> None:
     """Refuse a target whose score cannot be differentiated (a callback without a derivative, say)."""
-    x = jnp.zeros(target.dim, default_float())
-    batch = None if target.num_data is None else jnp.zeros(1, int)
 
-    def derivative(target: Target, x: Array) -> Array:
+    def derivative(target: Target) -> Array:
+        x = jnp.zeros(target.dim, float)
+        batch = None if target.num_data is None else jnp.zeros(1, int)
         return jax.vjp(lambda y: target.score(y, batch), x)[1](x)[0]
 
     try:
-        eqx.filter_eval_shape(derivative, target, x)
+        eqx.filter_eval_shape(derivative, target)
     except Exception as error:
         raise TypeError(
             f"{type(objective).__name__} differentiates the target's score, and this target's has no derivative "
@@ -136,9 +143,11 @@ def check_score_derivative(objective: Objective, target: Target) -> None:
 def check_log_prob(objective: Objective, target: Target) -> None:
     """Refuse a target that knows only its score."""
     if not target.knows_log_prob:
-        own = target.target if isinstance(target, Tempered) and not target.target.knows_log_prob else target
+        # A target that wraps another names the one that lacks it.
+        while isinstance(inner := getattr(target, "target", None), Target) and not inner.knows_log_prob:
+            target = inner
         raise MissingLogProb(
-            f"{type(objective).__name__} needs the target's log density, and {type(own).__name__} knows only its "
+            f"{type(objective).__name__} needs the target's log density, and {type(target).__name__} knows only its "
             "score; give the log density instead, or use an objective that needs the score alone, such as PathKL."
         )
 
@@ -155,16 +164,17 @@ def check_semi_implicit(objective: Objective, family: Family) -> None:
 def check_mixing_density(objective: Objective, family: SemiImplicit) -> None:
     """Refuse layers for which the density of the mixing noise given x cannot be differentiated in the noise."""
 
-    def gradient(family: SemiImplicit, noise: Array, x: Array) -> Array:
+    def gradient(family: SemiImplicit) -> Array:
+        x = jnp.zeros(family.dim, float)
+
         def log_density(noise: Array) -> Array:
             z = family.mixing.transform(noise)
             return family.mixing.noise_log_prob(noise) + family.conditional.at(z).log_prob(x)
 
-        return jax.grad(log_density)(noise)
+        return jax.grad(log_density)(family.mixing.sample_noise(jax.random.key(0)))
 
     try:
-        noise = eqx.filter_eval_shape(family.mixing.sample_noise, jax.random.key(0))
-        eqx.filter_eval_shape(gradient, family, noise, jax.ShapeDtypeStruct((family.dim,), default_float()))
+        eqx.filter_eval_shape(gradient, family)
     except Exception as error:
         raise TypeError(
             f"{type(objective).__name__} needs the density of the mixing noise given x and its gradient, and "

@@ -11,19 +11,22 @@ every update c is the number that makes it so over a few fresh draws, whatever c
 """
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY
+from functools import partial
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Int, PRNGKeyArray, PyTree
 
 from .._arguments import check_count
 from .._errors import MissingLogProb
 from .._types import Metrics, Scalar
 from ..families import Family
-from ..schedules import Schedule, Steps, as_schedule
-from ..targets import Bridge, Target
+from ..schedules import RunLike, Schedule, as_schedule
+from ..targets import BridgedTarget, Target
 from .base import Objective, check_log_prob, replace_fields
 
 _BISECTIONS = 30
@@ -66,28 +69,20 @@ class Bridged(Objective):
     """
 
     objective: Objective
-    schedule: Schedule
+    schedule: Schedule = eqx.field(converter=partial(as_schedule, name="schedule"))
+    _: KW_ONLY
     base: Target
-    num_draws: int = eqx.field(static=True)
+    num_draws: int = eqx.field(static=True, converter=partial(check_count, "num_draws"), default=64)
 
-    def __init__(
-        self,
-        objective: Objective,
-        schedule: float | Schedule,
-        *,
-        base: Target,
-        num_draws: int = 64,
-    ):
-        self.objective = objective
-        self.schedule = as_schedule(schedule, "schedule")
-        self.base = base
-        self.num_draws = check_count("num_draws", num_draws)
+    def __check_init__(self) -> None:
+        share = self.schedule.start_value
+        if share is not None and not 0.0 <= share <= 1.0:
+            raise ValueError(
+                f"schedule must give the base's share of the mass, between 0 and 1; got {share} at the start."
+            )
 
-    def with_batching(self, batching: str) -> "Bridged":
-        return replace_fields(self, objective=self.objective.with_batching(batching))
-
-    def bind(self, num_steps: Steps) -> "Bridged":
-        return replace_fields(self, objective=self.objective.bind(num_steps), schedule=self.schedule.bind(num_steps))
+    def bind(self, plan: RunLike) -> "Bridged":
+        return replace_fields(self, objective=self.objective.bind(plan), schedule=self.schedule.bind(plan))
 
     def check(self, family: Family, target: Target) -> None:
         if self.base.dim != target.dim:
@@ -95,18 +90,14 @@ class Bridged(Objective):
         check_log_prob(self, target)
         if not self.base.knows_log_prob:
             raise MissingLogProb(f"base must know its log density; {type(self.base).__name__} knows only its score.")
-        # As one program, and not one for each of its operations.
-        if not 0.0 <= (share := float(eqx.filter_jit(self.schedule)(0))) <= 1.0:
-            raise ValueError(
-                f"schedule must give the base's share of the mass, between 0 and 1; got {share} at the start."
-            )
+        eqx.filter_eval_shape(self.schedule, 0)  # whether it can be called
         self.objective.check(family, target)
-        self.objective.check(family, Bridge(target, self.base, jnp.zeros(())))
+        self.objective.check(family, BridgedTarget(target, self.base, jnp.asarray(np.zeros(()))))
 
-    def field(
+    def critic_function(
         self, state: BridgedState, target: Target, family: Family | None = None
     ) -> Callable[[Array], Array] | None:
-        return self.objective.field(state.inner, self._bridge(target, state.share, state.log_odds), family)
+        return self.objective.critic_function(state.inner, self._bridge(target, state.share, state.log_odds), family)
 
     def init(self, key: PRNGKeyArray, family: Family, target: Target) -> BridgedState:
         share = self.schedule(0)
@@ -134,9 +125,9 @@ class Bridged(Objective):
         )
         return family, BridgedState(state.step + 1, share, log_odds, inner), {**metrics, "bridge": share}
 
-    def _bridge(self, target: Target, share: Scalar, log_odds: Scalar) -> Bridge:
+    def _bridge(self, target: Target, share: Scalar, log_odds: Scalar) -> BridgedTarget:
         """The bridged target; without a share, the target itself."""
-        return Bridge(target, self.base, jnp.where(share > 0.0, log_odds, -jnp.inf))
+        return BridgedTarget(target, self.base, jnp.where(share > 0.0, log_odds, -jnp.inf))
 
     def _log_odds(self, key: PRNGKeyArray, family: Family, target: Target, share: Scalar) -> Scalar:
         """The c at which draws of the family have the mean share wanted, by bisection."""

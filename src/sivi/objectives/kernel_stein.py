@@ -7,6 +7,9 @@ With critics g of the space of a kernel k instead of networks, the inner maximum
 over two independent draws (x, z) and (x′, z′): no critic is trained.
 """
 
+from dataclasses import KW_ONLY
+from functools import partial
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
@@ -18,11 +21,21 @@ from ..families import Family, SemiImplicit
 from ..optimizers import Adam, OptimizerLike, check_optimizer
 from ..schedules import Cosine
 from ..targets import Target
+from ._minimax import score_pairs
 from .base import LossObjective, Noise, check_score_derivative, check_semi_implicit
 from .kernels import GaussianKernel, Kernel
-from .score_pairs import score_pairs
 
-_STATISTICS = ("U", "V")
+
+def _check_kernel(kernel: object) -> Kernel:
+    if not isinstance(kernel, Kernel):
+        raise TypeError(f"kernel must be a sivi.objectives.Kernel; got {describe(kernel)}.")
+    return kernel
+
+
+def _check_statistic(statistic: object) -> str:
+    if not isinstance(statistic, str) or statistic not in ("U", "V"):
+        raise ValueError(f"statistic must be 'U' or 'V'; got {describe(statistic)}.")
+    return statistic
 
 
 class KernelStein(LossObjective):
@@ -46,28 +59,13 @@ class KernelStein(LossObjective):
         Cheng, Yu, Xie, Zhang and Zhang, Kernel semi-implicit variational inference (ICML 2024).
     """
 
-    num_particles: int = eqx.field(static=True)
-    kernel: Kernel
-    statistic: str = eqx.field(static=True)
-    optimizer: OptimizerLike
-
-    def __init__(
-        self,
-        *,
-        num_particles: int = 256,
-        kernel: Kernel | None = None,
-        statistic: str = "U",
-        optimizer: OptimizerLike | None = None,
-    ):
-        self.num_particles = check_count("num_particles", num_particles, minimum=2)
-        self.kernel = GaussianKernel() if kernel is None else kernel
-        if not isinstance(self.kernel, Kernel):
-            raise TypeError(f"kernel must be a sivi.objectives.Kernel; got {describe(kernel)}.")
-        if statistic not in _STATISTICS:
-            raise ValueError(f"statistic must be 'U' or 'V'; got {describe(statistic)}.")
-        self.statistic = statistic
-        self.optimizer = Adam(Cosine(3e-3), b2=0.99) if optimizer is None else optimizer
-        check_optimizer("optimizer", self.optimizer)
+    _: KW_ONLY
+    num_particles: int = eqx.field(static=True, converter=partial(check_count, "num_particles", minimum=2), default=256)
+    kernel: Kernel = eqx.field(converter=_check_kernel, default=GaussianKernel())
+    statistic: str = eqx.field(static=True, converter=_check_statistic, default="U")
+    optimizer: OptimizerLike = eqx.field(
+        converter=partial(check_optimizer, "optimizer"), default=Adam(Cosine(3e-3), b2=0.99)
+    )
 
     def check(self, family: Family, target: Target) -> None:
         check_semi_implicit(self, family)

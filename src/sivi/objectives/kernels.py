@@ -1,13 +1,14 @@
 """Kernels of the kernel Stein discrepancy, evaluated between all pairs of particles."""
 
 import abc
+from functools import partial
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import check_positive
+from .._arguments import check_optional, check_positive
 
 _MEDIAN_PARTICLES = 100
 #: A kernel as wide as the particles sees little of their shape.
@@ -25,18 +26,14 @@ class Kernel(eqx.Module):
 class RadialKernel(Kernel):
     """A kernel of ‖x − y‖² / h² alone; a subclass says which function of it.
 
-    Args:
+    Attributes:
         bandwidth: h; when left out, `factor` times the median distance between two of the first 100 particles,
             with its gradient.
         factor: See `bandwidth`.
     """
 
-    bandwidth: float | None = eqx.field(static=True)
-    factor: float = eqx.field(static=True)
-
-    def __init__(self, bandwidth: float | None = None, factor: float = DEFAULT_FACTOR):
-        self.bandwidth = None if bandwidth is None else check_positive("bandwidth", bandwidth)
-        self.factor = check_positive("factor", factor)
+    bandwidth: eqx.AbstractVar[float | None]
+    factor: eqx.AbstractVar[float]
 
     @abc.abstractmethod
     def profile(self, ratio: Float[Array, "n n"]) -> Float[Array, "n n"]:
@@ -51,10 +48,14 @@ class GaussianKernel(RadialKernel):
     """k(x, y) = exp(−‖x − y‖² / (2h²)).
 
     Args:
-        bandwidth: h; when left out, `factor` times the median distance between two of the first 100 particles,
-            with its gradient.
+        bandwidth: h; see `RadialKernel`.
         factor: See `bandwidth`.
     """
+
+    bandwidth: float | None = eqx.field(
+        static=True, converter=partial(check_optional, check_positive, "bandwidth"), default=None
+    )
+    factor: float = eqx.field(static=True, converter=partial(check_positive, "factor"), default=DEFAULT_FACTOR)
 
     def profile(self, ratio: Float[Array, "n n"]) -> Float[Array, "n n"]:
         return jnp.exp(-0.5 * ratio)
@@ -64,10 +65,14 @@ class IMQKernel(RadialKernel):
     """The inverse multiquadric k(x, y) = (1 + ‖x − y‖² / h²)^(−1/2), with heavier tails than the Gaussian.
 
     Args:
-        bandwidth: h; when left out, `factor` times the median distance between two of the first 100 particles,
-            with its gradient.
+        bandwidth: h; see `RadialKernel`.
         factor: See `bandwidth`.
     """
+
+    bandwidth: float | None = eqx.field(
+        static=True, converter=partial(check_optional, check_positive, "bandwidth"), default=None
+    )
+    factor: float = eqx.field(static=True, converter=partial(check_positive, "factor"), default=DEFAULT_FACTOR)
 
     def profile(self, ratio: Float[Array, "n n"]) -> Float[Array, "n n"]:
         return (1.0 + ratio) ** -0.5

@@ -1,84 +1,104 @@
 """The biased plug-in estimator of the SIVI-SM paper's last appendix, kept for comparison."""
 
+from dataclasses import KW_ONLY
+from functools import partial
+from typing import Any
+
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
+from .._arguments import check_count
 from .._types import Metrics, Scalar
-from ..families import Family, SemiImplicit
-from ..optimizers import OptimizerLike
-from ..schedules import Schedule
+from ..critics import Critic, CriticSettings, MLPCritic
+from ..critics.base import PointFunction
+from ..families import SemiImplicit
+from ..optimizers import Adam, OptimizerLike, check_optimizer
+from ..schedules import Cosine, RunPlan, Schedule, as_schedule
 from ..targets import Target
-from .base import Noise, check_score_derivative, check_semi_implicit
-from .critic import CriticSpec
-from .minimax import MinimaxObjective
-from .score_pairs import Field, score_pairs
+from ._minimax import (
+    CriticFunction,
+    CriticOfScore,
+    bound_settings,
+    check_split,
+    critic_with_score,
+    is_zero,
+    minimax,
+    score_pairs,
+    splits,
+)
+from .base import Noise, check_score_derivative
+from .critic_objective import CriticObjective
 
 
-class PlugInFisher(MinimaxObjective):
+class PlugInFisher(CriticObjective):
     """Descend E‖g(x_φ)‖² with the critic held fixed: the Fisher divergence with g plugged in for S − ∇log q.
 
     The value is right at the optimal critic but the gradient is not, since it leaves out how ∇log q_φ moves
     with φ. `ScoreMatching` is the method to use; this one shows what its minimax form is for.
 
+    Takes the settings of `CriticObjective`, and these two.
+
     Args:
-        num_particles: m, draws of x per family update.
-        critic_steps: K, critic updates per family update.
-        critic_particles: Draws per critic update; `num_particles` when left out.
-        critic_warmup: Critic updates, on all data, before the family's first; none when left out.
-        optimizer: Of the family: `sivi.optimizers` settings or any Optax transform.
-        critic_optimizer: Of the critic, likewise; its schedules count the critic's own updates.
-        critic: Settings of the network f_ψ.
-        psi: ψ_t, a number or a `sivi.schedules.Schedule`; 0, the paper's critic, when left out.
+        psi: ψ_t, a number or a `sivi.schedules.Schedule`; the default, 0, is the paper's critic.
         split: As in `ScoreMatching`.
     """
 
-    def __init__(
-        self,
-        *,
-        num_particles: int = 256,
-        critic_steps: int = 1,
-        critic_particles: int | None = None,
-        critic_warmup: int = 0,
-        optimizer: OptimizerLike | None = None,
-        critic_optimizer: OptimizerLike | None = None,
-        critic: CriticSpec | None = None,
-        psi: float | Schedule = 0.0,
-        split: bool | None = None,
-    ):
-        super().__init__(
-            num_particles=num_particles,
-            critic_steps=critic_steps,
-            critic_particles=critic_particles,
-            critic_warmup=critic_warmup,
-            optimizer=optimizer,
-            critic_optimizer=critic_optimizer,
-            critic=critic,
-            psi=psi,
-            split=split,
-        )
+    _: KW_ONLY
+    num_particles: int = eqx.field(static=True, converter=partial(check_count, "num_particles"), default=256)
+    critic_steps: int = eqx.field(static=True, converter=partial(check_count, "critic_steps"), default=1)
+    critic_particles: int = eqx.field(static=True, converter=partial(check_count, "critic_particles"), default=None)
+    critic_warmup: int = eqx.field(static=True, converter=partial(check_count, "critic_warmup", minimum=0), default=0)
+    optimizer: OptimizerLike = eqx.field(
+        converter=partial(check_optimizer, "optimizer"), default=Adam(Cosine(1e-3), b1=0.5, b2=0.99)
+    )
+    critic_optimizer: OptimizerLike = eqx.field(
+        converter=partial(check_optimizer, "critic_optimizer"), default=Adam(Cosine(4e-3), b1=0.5, b2=0.99)
+    )
+    critic: CriticSettings = MLPCritic()
+    psi: Schedule = eqx.field(converter=partial(as_schedule, name="psi"), default=0.0)
+    split: bool | None = eqx.field(static=True, converter=check_split, default=None)
 
-    def check(self, family: Family, target: Target) -> None:
-        check_semi_implicit(self, family)
-        self.critic.check(family)
-        if not self.ignores_score:
+    def check_target(self, target: Target) -> None:
+        if not is_zero(self.psi):
             check_score_derivative(self, target)
+
+    def bound_settings(self, plan: RunPlan) -> dict[str, Any]:
+        return bound_settings(self.psi, self.split, plan)
+
+    def full_critic(self, network: PointFunction, step: Int[Array, ""]) -> CriticFunction:
+        return critic_with_score(network, self.psi, step)
 
     def family_loss(
         self,
         family: SemiImplicit,
-        field: Field,
+        critic: CriticOfScore,
         target: Target,
         batch: Int[Array, " batch"] | None,
         noise: Noise,
     ) -> tuple[Scalar, Metrics]:
+        ignores_score, split = is_zero(self.psi), splits(self.psi, self.split)
+
         def one(mixing_noise: Array, eps: Array) -> Array:
             x = family.joint(mixing_noise, eps).x
             # Where the critic ignores the score, the score need not have a derivative.
-            at = jax.lax.stop_gradient(x) if self.ignores_score else x
-            pairs = score_pairs(target, at, batch, split=self.splits)
-            g = field(x)
+            at = jax.lax.stop_gradient(x) if ignores_score else x
+            pairs = score_pairs(target, at, batch, split)
+            g = critic(x)
             return sum((w * jnp.sum(g(first) * g(second)) for w, first, second in pairs), jnp.zeros(()))
 
         norm = jnp.mean(jax.vmap(one)(*noise))
         return norm, {"critic_norm": norm}
+
+    def critic_loss(
+        self,
+        critic: Critic,
+        step: Int[Array, ""],
+        family: SemiImplicit,
+        target: Target,
+        batch: Int[Array, " batch"] | None,
+        noise: Noise,
+    ) -> Scalar:
+        g = self.full_critic(critic.at(family), step)
+        return -minimax(family, g, target, batch, noise, split=splits(self.psi, self.split))[0]

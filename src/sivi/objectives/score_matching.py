@@ -9,42 +9,56 @@ the maximising critic, held fixed, is the gradient of that divergence. For any o
 L is the divergence minus E‖r‖².
 """
 
+from dataclasses import KW_ONLY
+from functools import partial
+from typing import Any
+
+import equinox as eqx
 from jaxtyping import Array, Int
 
+from .._arguments import check_count
 from .._types import Metrics, Scalar
-from ..families import Family, SemiImplicit
+from ..critics import Critic, CriticSettings, MLPCritic
+from ..critics.base import PointFunction
+from ..families import SemiImplicit
+from ..optimizers import Adam, OptimizerLike, check_optimizer
+from ..schedules import Cosine, RunPlan, Schedule, as_schedule
 from ..targets import Target
-from .base import Noise, check_score_derivative, check_semi_implicit
-from .minimax import MinimaxObjective, minimax
-from .score_pairs import Field
+from ._minimax import (
+    CriticFunction,
+    CriticOfScore,
+    bound_settings,
+    check_split,
+    critic_with_score,
+    minimax,
+    splits,
+)
+from .base import Noise, check_score_derivative
+from .critic_objective import CriticObjective
 
 
-class ScoreMatching(MinimaxObjective):
+class ScoreMatching(CriticObjective):
     """SIVI-SM: alternate one descent step of the family with `critic_steps` ascent steps of the critic.
 
     The critic is g(x) = f_ψ(x) + ψ_t S(x): ψ_t ≡ 1, the default, is the residual form, in which the network need
     only learn −∇log q; ψ_t ≡ 0 is the paper's; a schedule that decays from 1 is what its authors ran on real data.
 
     The Fisher divergence has valleys far from the target where its score is nearly constant, and from a start that
-    is not close, descent can run off along one. `Annealed` with a base where the family starts keeps it from that;
-    `sivi.defaults.objective` is this pair.
+    is not close, descent can run off along one. `Annealed` with a base where the family starts keeps it from that.
+
+    Momentum holds the critic back, so both optimisers have b1 = 0.5 by default. A critic with more momentum than the
+    family can make a fit diverge.
+
+    Takes the settings of `CriticObjective`, and these two.
 
     Args:
-        num_particles: m, draws of x per family update.
-        critic_steps: K, critic updates per family update.
-        critic_particles: Draws per critic update; `num_particles` when left out.
-        critic_warmup: Critic updates, on all data, before the family's first; none when left out.
-        optimizer: Of the family: `sivi.optimizers` settings or any Optax transform.
-        critic_optimizer: Of the critic, likewise; its schedules count the critic's own updates.
-        critic: Settings of the network f_ψ.
         psi: ψ_t, a number or a `sivi.schedules.Schedule`.
-        split: Whether products of two scores of a minibatch are taken between its halves, so that they have no bias;
-            when left out, wherever ψ is not zero and minibatches are drawn afresh. With `batching="rotate"` the same
-            halves would come back, and a family could find where they oppose each other. False is what the paper's
-            authors ran.
+        split: Whether products of two scores of a minibatch are taken between its halves, so that they have no bias.
+            When left out, wherever ψ is not zero and minibatches are drawn afresh, so not with `batching="rotate"`.
+            False is what the paper's authors ran.
 
     Example:
-        >>> from sivi.objectives import MLPCritic
+        >>> from sivi.critics import MLPCritic
         >>> from sivi.optimizers import Adam
         >>> objective = ScoreMatching(num_particles=100, critic=MLPCritic((64, 64)), optimizer=Adam(1e-3))
 
@@ -52,17 +66,53 @@ class ScoreMatching(MinimaxObjective):
         Yu and Zhang, Semi-implicit variational inference via score matching (ICLR 2023).
     """
 
-    def check(self, family: Family, target: Target) -> None:
-        check_semi_implicit(self, family)
-        self.critic.check(family)
+    _: KW_ONLY
+    num_particles: int = eqx.field(static=True, converter=partial(check_count, "num_particles"), default=256)
+    critic_steps: int = eqx.field(static=True, converter=partial(check_count, "critic_steps"), default=1)
+    critic_particles: int = eqx.field(static=True, converter=partial(check_count, "critic_particles"), default=None)
+    critic_warmup: int = eqx.field(static=True, converter=partial(check_count, "critic_warmup", minimum=0), default=0)
+    optimizer: OptimizerLike = eqx.field(
+        converter=partial(check_optimizer, "optimizer"), default=Adam(Cosine(1e-3), b1=0.5, b2=0.99)
+    )
+    critic_optimizer: OptimizerLike = eqx.field(
+        converter=partial(check_optimizer, "critic_optimizer"), default=Adam(Cosine(4e-3), b1=0.5, b2=0.99)
+    )
+    critic: CriticSettings = MLPCritic()
+    psi: Schedule = eqx.field(converter=partial(as_schedule, name="psi"), default=1.0)
+    split: bool | None = eqx.field(static=True, converter=check_split, default=None)
+
+    @property
+    def splits(self) -> bool:
+        """Whether a minibatch is split."""
+        return splits(self.psi, self.split)
+
+    def check_target(self, target: Target) -> None:
         check_score_derivative(self, target)
+
+    def bound_settings(self, plan: RunPlan) -> dict[str, Any]:
+        return bound_settings(self.psi, self.split, plan)
+
+    def full_critic(self, network: PointFunction, step: Int[Array, ""]) -> CriticFunction:
+        return critic_with_score(network, self.psi, step)
 
     def family_loss(
         self,
         family: SemiImplicit,
-        field: Field,
+        critic: CriticOfScore,
         target: Target,
         batch: Int[Array, " batch"] | None,
         noise: Noise,
     ) -> tuple[Scalar, Metrics]:
-        return minimax(family, field, target, batch, noise, split=self.splits)
+        return minimax(family, critic, target, batch, noise, split=self.splits)
+
+    def critic_loss(
+        self,
+        critic: Critic,
+        step: Int[Array, ""],
+        family: SemiImplicit,
+        target: Target,
+        batch: Int[Array, " batch"] | None,
+        noise: Noise,
+    ) -> Scalar:
+        g = self.full_critic(critic.at(family), step)
+        return -minimax(family, g, target, batch, noise, split=self.splits)[0]

@@ -5,22 +5,31 @@
 The generating z₀ stands among the L + 1 terms, which makes it a lower bound for every L; it rises to the ELBO with L.
 """
 
+from dataclasses import KW_ONLY
+from functools import partial
+
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from .. import optimizers
-from .._arguments import check_count
+from .._arguments import check_count, check_optional
 from .._types import Metrics, Scalar
 from ..families import Family, SemiImplicit
 from ..optimizers import Adam, OptimizerLike, check_optimizer
-from ..schedules import Constant, Cosine, Schedule, Steps, as_schedule
+from ..schedules import Constant, Cosine, RunLike, Schedule, as_schedule
 from ..targets import Target
 from .base import Noise, Objective, check_log_prob, check_semi_implicit, replace_fields
 from .log_mixture import log_mixture
 
 _MOST_AT_ONCE, _MOST_NUMBERS = 128, 4_000_000  # auxiliary draws in a block; particles × draws × dim
+
+
+def _as_num_aux(num_aux: int | Schedule) -> Schedule:
+    if isinstance(num_aux, Schedule):
+        return num_aux
+    return as_schedule(check_count("num_aux", num_aux, minimum=0), "num_aux")
 
 
 class SurrogateState(eqx.Module):
@@ -52,31 +61,18 @@ class SurrogateELBO(Objective):
         Yin and Zhou, Semi-implicit variational inference (ICML 2018).
     """
 
-    num_particles: int = eqx.field(static=True)
-    num_aux: Schedule
-    block_size: int | None = eqx.field(static=True)
-    optimizer: OptimizerLike
+    _: KW_ONLY
+    num_particles: int = eqx.field(static=True, converter=partial(check_count, "num_particles"), default=128)
+    num_aux: Schedule = eqx.field(converter=_as_num_aux, default=128)
+    block_size: int | None = eqx.field(
+        static=True, converter=partial(check_optional, check_count, "block_size"), default=None
+    )
+    optimizer: OptimizerLike = eqx.field(
+        converter=partial(check_optimizer, "optimizer"), default=Adam(Cosine(1e-3), b2=0.99)
+    )
 
-    def __init__(
-        self,
-        *,
-        num_particles: int = 128,
-        num_aux: int | Schedule = 128,
-        block_size: int | None = None,
-        optimizer: OptimizerLike | None = None,
-    ):
-        self.num_particles = check_count("num_particles", num_particles)
-        if not isinstance(num_aux, Schedule):
-            num_aux = check_count("num_aux", num_aux, minimum=0)
-        self.num_aux = as_schedule(num_aux, "num_aux")
-        self.block_size = None if block_size is None else check_count("block_size", block_size)
-        self.optimizer = Adam(Cosine(1e-3), b2=0.99) if optimizer is None else optimizer
-        check_optimizer("optimizer", self.optimizer)
-
-    def bind(self, num_steps: Steps) -> "SurrogateELBO":
-        return replace_fields(
-            self, num_aux=self.num_aux.bind(num_steps), optimizer=optimizers.bind(self.optimizer, num_steps)
-        )
+    def bind(self, plan: RunLike) -> "SurrogateELBO":
+        return replace_fields(self, num_aux=self.num_aux.bind(plan), optimizer=optimizers.bind(self.optimizer, plan))
 
     def check(self, family: Family, target: Target) -> None:
         check_semi_implicit(self, family)

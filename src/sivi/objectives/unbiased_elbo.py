@@ -8,6 +8,8 @@ start the average is correlated with (z, ε), and the gradient is biased by that
 """
 
 from collections.abc import Callable
+from dataclasses import KW_ONLY
+from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -22,12 +24,18 @@ from .._types import Metrics, Scalar
 from ..families import Family, SemiImplicit
 from ..optimizers import Adam, OptimizerLike, check_optimizer
 from ..samplers.transition import check_acceptance, hmc_transition, start_chain
-from ..schedules import Cosine, Steps
+from ..schedules import Cosine, RunLike
 from ..targets import Target
+from ._minimax import score_pairs
 from .base import Noise, Objective, check_mixing_density, check_semi_implicit, replace_fields
-from .score_pairs import score_pairs
 
 _ADAPTATION_RATE = 0.05  # of log step size per burn-in iteration and unit of acceptance
+
+
+def _check_jitter(jitter: object) -> float:
+    if isinstance(jitter, bool) or not isinstance(jitter, (int, float)) or not 0 <= jitter < 1:
+        raise ValueError(f"jitter must be a number, at least 0 and below 1; got {describe(jitter)}.")
+    return float(jitter)
 
 
 class UnbiasedState(eqx.Module):
@@ -62,43 +70,24 @@ class UnbiasedELBO(Objective):
         Titsias and Ruiz, Unbiased implicit variational inference (AISTATS 2019).
     """
 
-    num_particles: int = eqx.field(static=True)
-    num_iterations: int = eqx.field(static=True)
-    burn_in: int = eqx.field(static=True)
-    num_leapfrog: int = eqx.field(static=True)
-    step_size: float = eqx.field(static=True)
-    target_acceptance: float = eqx.field(static=True)
-    jitter: float = eqx.field(static=True)
-    optimizer: OptimizerLike
+    _: KW_ONLY
+    num_particles: int = eqx.field(static=True, converter=partial(check_count, "num_particles"), default=64)
+    num_iterations: int = eqx.field(static=True, converter=partial(check_count, "num_iterations"), default=10)
+    burn_in: int = eqx.field(static=True, converter=partial(check_count, "burn_in", minimum=0), default=5)
+    num_leapfrog: int = eqx.field(static=True, converter=partial(check_count, "num_leapfrog"), default=5)
+    step_size: float = eqx.field(static=True, converter=partial(check_positive, "step_size"), default=0.2)
+    target_acceptance: float = eqx.field(static=True, converter=check_acceptance, default=0.9)
+    jitter: float = eqx.field(static=True, converter=_check_jitter, default=0.2)
+    optimizer: OptimizerLike = eqx.field(
+        converter=partial(check_optimizer, "optimizer"), default=Adam(Cosine(1e-3), b2=0.99)
+    )
 
-    def __init__(
-        self,
-        *,
-        num_particles: int = 64,
-        num_iterations: int = 10,
-        burn_in: int = 5,
-        num_leapfrog: int = 5,
-        step_size: float = 0.2,
-        target_acceptance: float = 0.9,
-        jitter: float = 0.2,
-        optimizer: OptimizerLike | None = None,
-    ):
-        self.num_particles = check_count("num_particles", num_particles)
-        self.num_iterations = check_count("num_iterations", num_iterations)
-        self.burn_in = check_count("burn_in", burn_in, minimum=0)
-        self.num_leapfrog = check_count("num_leapfrog", num_leapfrog)
+    def __check_init__(self) -> None:
         if self.burn_in >= self.num_iterations:
-            raise ValueError(f"burn_in must be below num_iterations, {num_iterations}; got {burn_in}.")
-        self.step_size = check_positive("step_size", step_size)
-        self.target_acceptance = check_acceptance(target_acceptance)
-        if isinstance(jitter, bool) or not isinstance(jitter, (int, float)) or not 0 <= jitter < 1:
-            raise ValueError(f"jitter must be a number, at least 0 and below 1; got {describe(jitter)}.")
-        self.jitter = float(jitter)
-        self.optimizer = Adam(Cosine(1e-3), b2=0.99) if optimizer is None else optimizer
-        check_optimizer("optimizer", self.optimizer)
+            raise ValueError(f"burn_in must be below num_iterations, {self.num_iterations}; got {self.burn_in}.")
 
-    def bind(self, num_steps: Steps) -> "UnbiasedELBO":
-        return replace_fields(self, optimizer=optimizers.bind(self.optimizer, num_steps))
+    def bind(self, plan: RunLike) -> "UnbiasedELBO":
+        return replace_fields(self, optimizer=optimizers.bind(self.optimizer, plan))
 
     def check(self, family: Family, target: Target) -> None:
         check_semi_implicit(self, family)

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .._types import ArrayLike
-from ._figure import SAMPLE_COLOUR, TARGET_COLOUR, pyplot
+from .canvas import SAMPLE_COLOUR, TARGET_COLOUR, pyplot
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

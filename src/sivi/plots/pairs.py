@@ -7,8 +7,7 @@ import numpy as np
 from scipy.stats import gaussian_kde
 
 from .._types import ArrayLike
-from ._figure import SAMPLE_COLOUR, pyplot
-from .samples import window
+from .canvas import SAMPLE_COLOUR, mass_levels, pyplot, window
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
@@ -81,13 +80,6 @@ def plot_pairs(
     if reference is not None:
         where.legend(handles=handles, loc="upper right", frameon=False)
     return where
-
-
-def mass_levels(density: np.ndarray, shares: Sequence[float]) -> list[float]:
-    """The values of a density on a grid above which these shares of its mass lie, ascending."""
-    ordered = np.sort(density.ravel())[::-1]
-    mass = np.cumsum(ordered) / ordered.sum()
-    return sorted({float(ordered[min(np.searchsorted(mass, share), len(ordered) - 1)]) for share in shares})
 
 
 def _density(points: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:

@@ -11,8 +11,7 @@ from jaxtyping import Array
 
 from .._arguments import default_float
 from .._types import ArrayLike
-from ._figure import ARROW_COLOUR, SAMPLE_COLOUR, axes_or_new
-from .samples import window
+from .canvas import ARROW_COLOUR, SAMPLE_COLOUR, axes_or_new, points_in_plane, window
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -33,7 +32,7 @@ def plot_critic(
     At the optimum g = S − ∇log q: the arrows point to where the family lacks mass, and vanish as it converges.
 
     Args:
-        field: From one point of the plane to a vector: a critic network, or `objective.field(state, target)`.
+        field: From one point of the plane to a vector: a critic network, or `objective.critic_function(state, target)`.
         draws: (n, 2), from the family.
         ax: Axes to draw into; new ones when left out.
         scale: Length of g drawn as long as the spacing of two arrows; when left out, that which 95 per cent of
@@ -43,9 +42,7 @@ def plot_critic(
     Returns:
         The axes.
     """
-    points = np.asarray(draws, dtype=float)
-    if points.ndim != 2 or points.shape[1] != 2:
-        raise ValueError(f"draws must have shape (n, 2); got {points.shape}.")
+    points = points_in_plane(draws)
     ax = axes_or_new(ax)
     low, high = window(points) if corners is None else (np.asarray(corner, float) for corner in corners)
     x, y = (np.linspace(low[i], high[i], _ARROWS) for i in range(2))

@@ -10,7 +10,7 @@ import numpy as np
 from .._arguments import default_float
 from .._types import ArrayLike
 from ..targets import Target
-from ._figure import SAMPLE_COLOUR, TARGET_COLOUR, axes_or_new
+from .canvas import SAMPLE_COLOUR, TARGET_COLOUR, axes_or_new, mass_levels, points_in_plane, window
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,9 +42,7 @@ def plot_samples(
     Returns:
         The axes.
     """
-    points = np.asarray(draws, dtype=float)
-    if points.ndim != 2 or points.shape[1] != 2:
-        raise ValueError(f"draws must have shape (n, 2); got {points.shape}.")
+    points = points_in_plane(draws)
     if target is not None and target.dim != 2:
         raise ValueError(f"target must have dim 2 for a contour plot; got {target.dim}.")
     ax = axes_or_new(ax)
@@ -53,29 +51,14 @@ def plot_samples(
     if target is not None:
         x, y = np.linspace(left, right, _GRID), np.linspace(bottom, top, _GRID)
         density = _density(target, x, y)
-        ax.contour(x, y, density, levels=_levels(density), colors=TARGET_COLOUR, linewidths=0.9)
+        ax.contour(x, y, density, levels=mass_levels(density, _MASS), colors=TARGET_COLOUR, linewidths=0.9)
     ax.set(xlim=(left, right), ylim=(bottom, top), xlabel="$x_1$", ylabel="$x_2$")
     if label is not None:
         ax.legend(loc="upper right", markerscale=3)
     return ax
 
 
-def window(points: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Lower left and upper right corner around all but the most extreme draws, with a margin."""
-    low, high = np.quantile(points, [0.002, 0.998], axis=0)
-    margin = 0.15 * np.maximum(high - low, 1e-6)
-    return low - margin, high + margin
-
-
 def _density(target: Target, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     grid = jnp.asarray(np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2), default_float())
     log_density = np.asarray(eqx.filter_jit(lambda t, g: jax.vmap(t.log_prob)(g))(target, grid))
     return np.exp(log_density - log_density.max()).reshape(len(y), len(x))
-
-
-def _levels(density: np.ndarray) -> list[float]:
-    """The density values whose super-level sets hold the shares of mass in `_MASS`, ascending."""
-    ordered = np.sort(density.ravel())[::-1]
-    mass = np.cumsum(ordered) / ordered.sum()
-    levels = [float(ordered[min(np.searchsorted(mass, share), len(ordered) - 1)]) for share in _MASS]
-    return sorted(set(levels))

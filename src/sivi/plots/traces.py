@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ._figure import SAMPLE_COLOUR, TARGET_COLOUR, pyplot
+from .canvas import SAMPLE_COLOUR, TARGET_COLOUR, pyplot
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -43,18 +43,42 @@ def plot_traces(history: Mapping[str, np.ndarray], names: Sequence[str] | None =
 
 
 def _plot_trace(ax: Any, values: np.ndarray, label: str) -> None:
-    num_steps = values.shape[1]
     for i, trace in enumerate(values):
-        windows = [w[np.isfinite(w)] for w in np.array_split(trace, min(_POINTS, num_steps))]
-        windows = [w if w.size else np.array([np.nan]) for w in windows]
-        steps = np.linspace(0, num_steps, len(windows) + 1)[1:]
+        windows = trace_windows(trace, _POINTS)
         if len(values) == 1:
-            low, high = (np.array([np.quantile(w, share) for w in windows]) for share in (0.05, 0.95))
-            ax.fill_between(steps, low, high, color=SAMPLE_COLOUR, alpha=0.3, linewidth=0)
-        colour = TARGET_COLOUR if len(values) == 1 else f"C{i % 10}"
-        ax.plot(steps, [w.mean() for w in windows], color=colour, linewidth=1.2)
-    # Signed values that span decades: linear near zero, logarithmic beyond.
-    threshold = max(float(np.nanquantile(np.abs(values), 0.5)), 1e-6)
+            draw_band(ax, windows, line_colour=TARGET_COLOUR, band_colour=SAMPLE_COLOUR, alpha=0.3, linewidth=1.2)
+        else:
+            ax.plot(windows[0], windows[1], color=f"C{i % 10}", linewidth=1.2)
+    signed_log_scale(ax, max(float(np.nanquantile(np.abs(values), 0.5)), 1e-6))
+    ax.set(xlabel="update", ylabel=label, xlim=(0, values.shape[1]))
+
+
+def trace_windows(trace: np.ndarray, num_windows: int) -> np.ndarray:
+    """(4, windows): last update, mean, 5 and 95 per cent of the finite values of each window; NaN if it has none."""
+    parts = np.array_split(np.asarray(trace, float), min(num_windows, len(trace)))
+    ends = np.cumsum([len(part) for part in parts])
+    finite = [part[np.isfinite(part)] for part in parts]
+    finite = [part if part.size else np.array([np.nan]) for part in finite]
+    low, high = (np.array([np.quantile(part, share) for part in finite]) for share in (0.05, 0.95))
+    return np.stack([ends, [part.mean() for part in finite], low, high])
+
+
+def draw_band(
+    ax: Any,
+    windows: np.ndarray,
+    *,
+    line_colour: str,
+    band_colour: str,
+    alpha: float,
+    **line: Any,
+) -> None:
+    """The means of `trace_windows` as a line, and between the quantiles a band."""
+    ends, mean, low, high = windows
+    ax.fill_between(ends, low, high, color=band_colour, alpha=alpha, linewidth=0)
+    ax.plot(ends, mean, color=line_colour, **line)
+
+
+def signed_log_scale(ax: Any, threshold: float) -> None:
+    """For signed values that span decades: linear up to the threshold, logarithmic beyond, and a line at zero."""
     ax.set_yscale("symlog", linthresh=threshold)
     ax.axhline(0.0, color="black", linewidth=0.5)
-    ax.set(xlabel="update", ylabel=label, xlim=(0, num_steps))

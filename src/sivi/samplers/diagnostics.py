@@ -38,13 +38,16 @@ def split_rhat(draws: Draws) -> PerCoordinate:
 
 
 def effective_sample_size(draws: Draws) -> PerCoordinate:
-    """Bulk effective sample size of every coordinate: so many independent draws would say as much of its mean.
+    """Bulk effective sample size of every coordinate: how many independent draws would tell its mean as well.
 
         ESS = M N / τ,    τ = 1 + 2 Σ_t ρ_t,
 
     for M chains of N draws, with the autocorrelations ρ_t of all chains together (chains that disagree make them
     large). The sum stops by Geyer's initial monotone sequence: pairs ρ_2k + ρ_2k+1 are positive and decrease for a
     reversible chain, so what breaks that is noise. Draws are split and rank-normalised first.
+
+    This is ArviZ's `ess(method="bulk")`, with one difference. Where the pairs stay positive up to the last lag, all of
+    them are summed here. ArviZ stops a few lags earlier, and so takes short, slow chains to be worth more.
 
     Args:
         draws: (chains, num_draws, dim). With fewer than 4 draws per chain the answer is NaN.
@@ -105,12 +108,12 @@ def _ess(draws: Draws) -> PerCoordinate:
     even, odd = rho[: num_draws // 2 * 2 : 2], rho[1 : num_draws // 2 * 2 : 2]
     positive = np.logical_and.accumulate(even + odd > 0, axis=0)
     pairs = np.where(positive, np.minimum.accumulate(even + odd, axis=0), 0.0)
-    # The pair that ends the sum still starts with ρ_2k of its own: half of 2ρ_2k is kept, as Stan and ArviZ do.
-    last = np.minimum(positive.sum(0), len(even) - 1)
-    rest = np.where(positive.all(0), 0.0, np.maximum(np.take_along_axis(even, last[None], 0)[0], 0.0))
+    # Of the pair that ends the sum, ρ_2k is still added once if it is positive, as Stan and ArviZ do.
+    end = np.minimum(positive.sum(0), len(even) - 1)
+    remainder = np.where(positive.all(0), 0.0, np.maximum(np.take_along_axis(even, end[None], 0)[0], 0.0))
     size = num_chains * num_draws
     # An alternating chain can be worth more than its length, but a noisy τ near zero is not to be believed.
-    tau = np.maximum(-1.0 + 2.0 * pairs.sum(0) + rest, 1.0 / np.log10(size))
+    tau = np.maximum(-1.0 + 2.0 * pairs.sum(0) + remainder, 1.0 / np.log10(size))
     return np.where(np.isfinite(total) & (total > 0), size / tau, np.nan)
 
 

@@ -1,20 +1,22 @@
 """What every sampler returns: draws, and what they are worth."""
 
+import math
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import islice
 
 import jax
 import numpy as np
 from jaxtyping import Array, Bool, Float
 
 from .._layout import Layout
-from .diagnostics import effective_sample_size, scale_sample_size, split_rhat
+from .diagnostics import MIN_DRAWS, effective_sample_size, scale_sample_size, split_rhat
 
-#: Thinning leaves at least so many draws per chain: from fewer, nothing can be said of their dependence.
+#: Draws per chain that thinning leaves at least: fewer say nothing about their dependence.
 MIN_LEFT = 20
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class SamplerRun:
     """Draws of a target by chains (or particles), with their diagnostics.
 
@@ -28,6 +30,7 @@ class SamplerRun:
             where they happen show which. None for a sampler without trajectories.
         max_depth_hits: For `nuts`, the transitions after warm-up that `max_doublings` cut short, all chains together:
             the trajectory had neither turned back nor diverged. None for other samplers.
+        sampler: The name of the sampler, for printing.
 
     Two runs are equal only if they are the same object. After `thinned`, `diverging` is that of the draws left, while
     `acceptance` and `max_depth_hits` are still those of the whole run.
@@ -37,6 +40,10 @@ class SamplerRun:
         >>> run = SamplerRun(draws, Layout.vector(2), step_size=0.1)
         >>> run.flat().shape, bool((run.rhat < 1.05).all())
         ((1000, 2), True)
+        >>> print(run)
+        sampler run: 4 chains of 250 draws, 2 unknowns
+          R-hat: at most 1.002, at x[0]
+          effective sample size: at least 845 of 1,000 draws, at x[0]
     """
 
     draws: Float[np.ndarray, "chains num_draws dim"]
@@ -45,6 +52,29 @@ class SamplerRun:
     acceptance: Float[np.ndarray, " chains"] | None = None
     diverging: Bool[np.ndarray, "chains num_draws"] | None = None
     max_depth_hits: int | None = None
+    sampler: str = "sampler run"
+
+    def __repr__(self) -> str:
+        num_chains, num_draws, dim = self.draws.shape
+        lines = [f"{self.sampler}: {num_chains:,} chains of {num_draws:,} draws, {dim:,} unknowns"]
+        if num_draws < MIN_DRAWS:
+            lines.append(f"R-hat and effective sample size: not known, of fewer than {MIN_DRAWS} draws a chain")
+        elif np.isnan(self.rhat).all():
+            lines.append("R-hat and effective sample size: not known, of chains that do not move")
+        else:
+            names = free_names(self.layout)
+            worst, fewest = int(np.nanargmax(self.rhat)), int(np.nanargmin(self.ess))
+            total = f"{num_chains * num_draws:,}"
+            lines.append(f"R-hat: at most {self.rhat[worst]:.3f}, at {names[worst]}")
+            size = f"{self.ess[fewest]:,.0f} of {total} draws, at {names[fewest]}"
+            lines.append(f"effective sample size: at least {size}")
+        if self.acceptance is not None:
+            lines.append(f"acceptance: {self.acceptance.min():.2f} to {self.acceptance.max():.2f}")
+        if self.diverging is not None:
+            lines.append(f"divergences: {self.divergences:,}")
+        if self.max_depth_hits is not None:
+            lines.append(f"trajectories cut short: {self.max_depth_hits:,}")
+        return "\n  ".join(lines)
 
     @property
     def divergences(self) -> int:
@@ -95,6 +125,22 @@ class SamplerRun:
             f"share: no thinning that leaves {MIN_LEFT} of the {num_draws} draws per chain reaches {share}; the last "
             f"one tried has an effective sample size of {worth:.2g} of its draws. Run longer chains."
         )
+
+
+def free_names(layout: Layout) -> list[str]:
+    """A name for every coordinate of the vector: that of the entry it makes, or its number where entries are more.
+
+    Example:
+        >>> from sivi.constraints import positive, simplex
+        >>> free_names(Layout.like({"scale": positive(), "shares": simplex(3), "w": np.zeros(2)}))
+        ['scale', 'shares (free number 0)', 'shares (free number 1)', 'w[0]', 'w[1]']
+    """
+    entries, names = iter(layout.element_names()), []
+    for variable in layout.variables:
+        of_entries = list(islice(entries, math.prod(variable.shape)))
+        numbered = [f"{variable.name} (free number {i})" for i in range(variable.size)]
+        names += of_entries if len(of_entries) == variable.size else numbered
+    return names
 
 
 def _worth(draws: Float[np.ndarray, "chains num_draws dim"]) -> float:

@@ -1,6 +1,4 @@
-"""Where chains start, what is looked at before anything runs, and how a target is evaluated at many points."""
-
-from collections.abc import Callable
+"""Where chains start, and what is checked there before anything runs."""
 
 import equinox as eqx
 import jax
@@ -11,16 +9,23 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 from .._arguments import default_float, describe
 from .._types import ArrayLike
 from ..targets import Target
-from ..targets.checks import check_shapes
+from ..targets.base import refuse_log_prob
+from ..targets.evaluate import check_shapes, values_with_own_rows
 
-#: A random start where the target is not finite is drawn again, so many times; Stan does the same.
+#: Tries for a random start where the target is finite, as many as in Stan.
 MAX_TRIES = 100
 
 #: Chains start at this many times N(0, I), wider than a standardised posterior, so that R-hat can see them disagree.
 OVERDISPERSION = 2.0
 
-#: Points that have their own rows of data are evaluated in blocks that gather at most so many numbers (64 MB).
-MAX_GATHERED = 2**24
+
+def chain_starts(
+    key: PRNGKeyArray, target: Target, num_chains: int, init: ArrayLike | None
+) -> Float[Array, "chains dim"]:
+    """Where the chains of a sampler that needs the log density start: `init`, or N(0, 4I)."""
+    if not target.knows_log_prob:
+        raise refuse_log_prob(target)
+    return starting_points(key, target, num_chains, init, scale=OVERDISPERSION, needs_log_prob=True)
 
 
 def starting_points(
@@ -39,29 +44,29 @@ def starting_points(
         key: Random key.
         target: The target.
         num: How many.
-        init: The user's own, of shape (num, dim), or None.
+        init: Points given by the user, of shape (num, dim), or None.
         scale: Standard deviation of random ones.
         needs_log_prob: Whether the log density must be finite too, or the score alone.
-        rows: Rows of the data to look at, for each point its own; None means all.
+        rows: Rows of data at which each point is evaluated; None means all rows.
     """
     check_shapes(target, log_prob=needs_log_prob)
     shape = (num, target.dim)
     if init is not None:
         points = _given(init, shape)
-        good = np.asarray(_are_finite(points, target, needs_log_prob, rows))
-        if not good.all():
-            _refuse(points, good, needs_log_prob, "init: ")
+        is_finite = np.asarray(_are_finite(points, target, needs_log_prob, rows))
+        if not is_finite.all():
+            _refuse(points, is_finite, needs_log_prob, "init: ")
         return points
     points = scale * jax.random.normal(key, shape, default_float())
-    good = np.asarray(_are_finite(points, target, needs_log_prob, rows))
+    is_finite = np.asarray(_are_finite(points, target, needs_log_prob, rows))
     for attempt in range(1, MAX_TRIES):
-        if good.all():
+        if is_finite.all():
             break
         others = scale * jax.random.normal(jax.random.fold_in(key, attempt), shape, default_float())
-        points = jnp.where(good[:, None], points, others)
-        good = np.asarray(_are_finite(points, target, needs_log_prob, rows))
-    if not good.all():
-        _refuse(points, good, needs_log_prob, "target: ", f" in {MAX_TRIES} tries each; give init")
+        points = jnp.where(is_finite[:, None], points, others)
+        is_finite = np.asarray(_are_finite(points, target, needs_log_prob, rows))
+    if not is_finite.all():
+        _refuse(points, is_finite, needs_log_prob, "target: ", f" in {MAX_TRIES} tries each; give init")
     return points
 
 
@@ -70,31 +75,10 @@ def _are_finite(
     points: Float[Array, "num dim"], target: Target, needs_log_prob: bool, rows: Int[Array, "num batch"] | None
 ) -> Bool[Array, " num"]:
     def is_finite(x: Array, batch: Array | None) -> Array:
-        good = jnp.all(jnp.isfinite(target.score(x, batch)))
-        return good & jnp.isfinite(target.log_prob(x, batch)) if needs_log_prob else good
+        has_score = jnp.all(jnp.isfinite(target.score(x, batch)))
+        return has_score & jnp.isfinite(target.log_prob(x, batch)) if needs_log_prob else has_score
 
-    return at_each(is_finite, target, points, rows)
-
-
-def at_each(
-    function: Callable[[Array, Array | None], Array],
-    target: Target,
-    points: Float[Array, "num dim"],
-    rows: Int[Array, "num batch"] | None,
-) -> Array:
-    """function(x, rows) at every point, with its own rows of the target's data, or with None for all of them.
-
-    All at once, or in blocks of points where the rows of all of them together would take too much memory.
-    """
-    if rows is None:
-        return jax.vmap(lambda x: function(x, None))(points)
-    arrays = jax.tree.leaves(eqx.filter(target, eqx.is_array))
-    data = [array for array in arrays if array.ndim and array.shape[0] == target.num_data]
-    numbers = rows.shape[1] * sum(max(1, array.size // array.shape[0]) for array in data)
-    block = max(1, MAX_GATHERED // max(1, numbers))
-    if block >= len(points):
-        return jax.vmap(function)(points, rows)
-    return jax.lax.map(lambda pair: function(*pair), (points, rows), batch_size=block)
+    return values_with_own_rows(is_finite, target, points, rows)
 
 
 def _given(init: ArrayLike, shape: tuple[int, int]) -> Float[Array, "num dim"]:
@@ -104,11 +88,12 @@ def _given(init: ArrayLike, shape: tuple[int, int]) -> Float[Array, "num dim"]:
     return jnp.asarray(array, default_float())
 
 
-def _refuse(points: Array, good: np.ndarray, needs_log_prob: bool, who: str, advice: str = "") -> None:
+def _refuse(points: Array, is_finite: np.ndarray, needs_log_prob: bool, who: str, advice: str = "") -> None:
     what = "log density and the score" if needs_log_prob else "score"
     with np.printoptions(threshold=8, edgeitems=3):
-        example = np.array2string(np.asarray(points[int(np.argmin(good))])).replace("\n", "")
+        example = np.array2string(np.asarray(points[int(np.argmin(is_finite))])).replace("\n", "")
+    counts = f"{int((~is_finite).sum())} of {len(is_finite)}"
     raise ValueError(
-        f"{who}the {what} must be finite where the chains start; not so for {int((~good).sum())} of {len(good)} "
-        f"chains, for example at {example}{advice}."
+        f"{who}the {what} must be finite where the chains start; not so for {counts} chains, for example at "
+        f"{example}{advice}."
     )

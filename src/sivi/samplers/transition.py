@@ -64,10 +64,10 @@ def hmc_transition(
     momentum = noise / jnp.sqrt(inverse_mass)
 
     def leapfrog(_: int | Array, carry: tuple[ChainState, Array]) -> tuple[ChainState, Array]:
-        at, momentum = carry
-        half = momentum + 0.5 * step_size * at.grad
-        there = start_chain(log_density, at.position + step_size * inverse_mass * half)
-        return there, half + 0.5 * step_size * there.grad
+        chain, momentum = carry
+        half = momentum + 0.5 * step_size * chain.grad
+        moved = start_chain(log_density, chain.position + step_size * inverse_mass * half)
+        return moved, half + 0.5 * step_size * moved.grad
 
     proposal, end = jax.lax.fori_loop(0, num_leapfrog, leapfrog, (state, momentum))
 

@@ -1,29 +1,30 @@
-"""What is inferred."""
+"""What is inferred: targets of a fit, and wrappers that make one target from another."""
 
 from .._layout import Layout
-from .anchored import Anchored
 from .banana import Banana
 from .base import BayesianModel, ExactTarget, Target
-from .bridge import Bridge
+from .control_variate import ControlVariate
+from .curvature import KnowsCurvature
 from .functional import LogDensity, ScoreFunction, as_target
 from .gaussian_mixture import GaussianMixture
+from .intermediate import BridgedTarget, Tempered
 from .isotropic_gaussian import IsotropicGaussian
 from .linear_regression import LinearRegression
 from .logistic_regression import LogisticRegression
 from .multimodal import Multimodal
 from .multinomial_regression import MultinomialRegression
-from .tempered import Tempered
 from .whitened import Whitened
 from .x_shaped import XShaped
 
 __all__ = [
-    "Anchored",
     "Banana",
     "BayesianModel",
-    "Bridge",
+    "BridgedTarget",
+    "ControlVariate",
     "ExactTarget",
     "GaussianMixture",
     "IsotropicGaussian",
+    "KnowsCurvature",
     "Layout",
     "LinearRegression",
     "LogDensity",

@@ -1,13 +1,13 @@
 """What is inferred: the `Target` interface, and `BayesianModel` for prior, likelihood and data."""
 
 import abc
-from typing import Any
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, PyTree
+from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from .._errors import MissingLogProb
 from .._layout import Layout
@@ -19,6 +19,11 @@ class Target(eqx.Module):
 
     A subclass has a field or property `dim` and writes `log_prob` for one point; callers vectorise.
 
+    Attributes:
+        dim: Length of x.
+        num_data: Rows of data; None for a target without minibatches.
+        knows_log_prob: Whether `log_prob` works; False for a target that knows only its score.
+
     Example:
         >>> class Gaussian(Target):
         ...     dim: int = 2
@@ -29,6 +34,8 @@ class Target(eqx.Module):
     """
 
     dim: eqx.AbstractVar[int]
+    num_data: ClassVar[int | None] = None
+    knows_log_prob: ClassVar[bool] = True
 
     @abc.abstractmethod
     def log_prob(self, x: Float[Array, " dim"], batch: Int[Array, " batch"] | None = None) -> Scalar:
@@ -52,53 +59,9 @@ class Target(eqx.Module):
         """The named variables at one point; `{"x": x}` unless the target has names."""
         return self.layout.named(x)
 
-    @property
-    def shapes(self) -> tuple[tuple[int, ...], ...]:
-        """The shapes of the arrays that x is made of, one after the other: those of the named variables.
 
-        In high dimension the coordinates of a fit are turned along their axes. A variable with a constraint counts as
-        the vector of its free numbers.
-        """
-        return tuple(v.shape if v.constraint is None else (v.size,) for v in self.layout.variables)
-
-    def curvature_blocks(
-        self, points: Float[Array, "draws dim"], array: int, axis: int, turn: Float[Array, "rows rows"] | None
-    ) -> Float[Array, "rows cols cols"] | None:
-        """Blocks of the curvature along one axis, from a target that has a closed form for them; None from all others.
-
-        Let P be the mean over `points` of −∇² log p on all data, for an array of `shapes` seen as a matrix: columns
-        along `axis`, rows along all other axes. The blocks are P_(ik)(il), k and l columns, for every row i; with
-        `turn`, for rows mixed by it, Σ_jh turn_ji turn_hi P_(jk)(hl). See `sivi.warmup.rotation`, which measures what
-        it needs by differences of scores where this is not known, with the noise of minibatches.
-
-        Args:
-            points: Where the curvature is looked at.
-            array: Index of the array in `shapes`.
-            axis: That of the columns.
-            turn: An orthogonal matrix, one column for every mixed row; None leaves the rows as they are.
-        """
-        return None
-
-    def curvature_trace(
-        self, points: Float[Array, "draws dim"], array: int, axis: int
-    ) -> Float[Array, "cols cols"] | None:
-        """The blocks along an axis, added up over all rows; a target overrides this where it can do without them."""
-        blocks = self.curvature_blocks(points, array, axis, None)
-        return None if blocks is None else jnp.sum(blocks, axis=0)
-
-    @property
-    def num_data(self) -> int | None:
-        """Rows of data, or None for a target without minibatches."""
-        return None
-
-    @property
-    def knows_log_prob(self) -> bool:
-        """Whether `log_prob` works; False for a target that knows only its score."""
-        return True
-
-
-class TargetOfTarget(Target):
-    """A target made of another one, with the same unknowns and data."""
+class TargetWrapper(Target):
+    """A target made from another one, with the same unknowns and data."""
 
     target: eqx.AbstractVar[Target]
 
@@ -118,16 +81,15 @@ class TargetOfTarget(Target):
     def layout(self) -> Layout:
         return self.target.layout
 
-    @property
-    def shapes(self) -> tuple[tuple[int, ...], ...]:
-        return self.target.shapes
-
 
 class ExactTarget(Target):
-    """A target whose `log_prob` is normalised and that can be sampled exactly: ground truth for tests."""
+    """A target that can be sampled exactly: ground truth for tests.
+
+    An interface beside others: `LinearRegression` is both a `BayesianModel` and an `ExactTarget`.
+    """
 
     @abc.abstractmethod
-    def sample(self, key: Array) -> Float[Array, " dim"]:
+    def sample(self, key: PRNGKeyArray) -> Float[Array, " dim"]:
         """One exact draw."""
 
 
@@ -180,14 +142,10 @@ class BayesianModel(Target):
         return int(jax.tree.leaves(self.data)[0].shape[0])
 
     def _rows(self, batch: Int[Array, " batch"] | None) -> tuple[Any, float]:
-        """The data of a batch, None for all, and how many times each of them counts."""
+        """The data of a batch (None: all data), and the weight N/|batch| of each datum."""
         if batch is None:
             return self.data, 1.0
         return jax.tree.map(lambda array: array[batch], self.data), self.num_data / batch.shape[0]
-
-    def _keeps(self, owner: type, *methods: str) -> bool:
-        """Whether these methods are still those of `owner`, a class with closed forms that belong to them."""
-        return all(getattr(type(self), name) is getattr(owner, name) for name in methods)
 
     def __check_init__(self) -> None:
         leaves = jax.tree.leaves(self.data)

@@ -20,9 +20,9 @@ class LogDensity(Target):
         function: Takes one point (a vector, or the structure of `like`) and returns a scalar.
         dim: Length of the vector of unknowns; or
         like: an example pytree of floats, whose structure the function takes and samples come back in. A leaf can be a
-            constraint, such as `sivi.positive((3,))`: the function then gets an array that keeps to it, and its log
-            density is one of that array. The log determinant of the map from the free vector is added here. The layout
-            of another target or fit will do as well.
+            constraint, such as `sivi.positive((3,))`: the function then gets an array that satisfies it, and returns
+            the log density of that array. The log determinant of the map from the free vector is added here. The layout
+            of another target or fit can be given as well.
 
     Example:
         >>> import jax.numpy as jnp
@@ -37,14 +37,12 @@ class LogDensity(Target):
 
     function: Callable[..., Array]
     structure: Layout
+    dim: int = eqx.field(static=True)
 
     def __init__(self, function: Callable[..., Array], dim: int | None = None, *, like: PyTree | None = None):
         self.function = function
         self.structure = layout_of(dim, like)
-
-    @property
-    def dim(self) -> int:
-        return self.structure.dim
+        self.dim = self.structure.dim
 
     @property
     def layout(self) -> Layout:
@@ -54,7 +52,7 @@ class LogDensity(Target):
         value = self.function(self.structure.unravel(x))
         if not self.structure.is_constrained:
             return value
-        # In the function's own type, so that half precision is noticed as it is without constraints.
+        # In the type that the function returns, so that half precision is refused as it is without constraints.
         return value + self.structure.log_det(x).astype(jnp.result_type(value))
 
 
@@ -73,6 +71,7 @@ class ScoreFunction(Target):
 
     function: Callable[[Array], Array]
     dim: int = eqx.field(static=True)
+    knows_log_prob = False
 
     def __init__(self, function: Callable[[Array], Array], dim: int):
         self.function = function
@@ -83,10 +82,6 @@ class ScoreFunction(Target):
 
     def score(self, x: Float[Array, " dim"], batch: Int[Array, " batch"] | None = None) -> Float[Array, " dim"]:
         return self.function(x)
-
-    @property
-    def knows_log_prob(self) -> bool:
-        return False
 
 
 def layout_of(dim: int | None, like: PyTree | None) -> Layout:

@@ -8,10 +8,10 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from .._arguments import default_float, describe
 from .._layout import Layout
 from .._types import ArrayLike, Scalar
-from .base import BayesianModel
+from .base import BayesianModel, ExactTarget
 
 
-class LinearRegression(BayesianModel):
+class LinearRegression(BayesianModel, ExactTarget):
     """y_n ~ N(wᵀ x_n, σ²), with w | σ ~ N(0, σ² s² I) and σ² ~ InverseGamma(a, b).
 
     The unknowns are `w` and `log_sigma`. The posterior is normal-inverse-gamma: skewed in log σ, Student-t
@@ -83,7 +83,7 @@ class LinearRegression(BayesianModel):
         chol = jnp.linalg.cholesky(precision)
         mean = jax.scipy.linalg.cho_solve((chol, True), features.T @ outputs)
         shape = self.shape + 0.5 * num_data
-        # yᵀy − mᵀΛm, written as a sum of squares so that nothing cancels.
+        # yᵀy − mᵀΛm as a sum of squares, which does not cancel.
         residuals = outputs - features @ mean
         rate = self.rate + 0.5 * (residuals @ residuals + mean @ mean / self.prior_scale**2)
         log_sigma = 0.5 * (jnp.log(rate) - jnp.log(jax.random.gamma(gamma_key, shape)))

@@ -1,6 +1,7 @@
 """Bayesian logistic regression."""
 
 import math
+from typing import final
 
 import equinox as eqx
 import jax
@@ -12,9 +13,11 @@ from .._arguments import check_positive, default_float, describe
 from .._backend import matmul_highest
 from .._types import ArrayLike, Scalar
 from .base import BayesianModel
+from .curvature import KnowsCurvature
 
 
-class LogisticRegression(BayesianModel):
+@final
+class LogisticRegression(BayesianModel, KnowsCurvature):
     """y_n ~ Bernoulli(1 / (1 + exp(−βᵀ x_n))), with β ~ N(0, s² I).
 
         log p(y_n | x_n, β) = y_n βᵀx_n − log(1 + exp(βᵀx_n)).
@@ -51,16 +54,24 @@ class LogisticRegression(BayesianModel):
         self.data = (jnp.asarray(x, default_float()), jnp.asarray(y, default_float()))
         self.prior_scale = check_positive("prior_scale", prior_scale)
 
+    def __init_subclass__(cls, **settings: object) -> None:
+        raise TypeError(
+            "LogisticRegression is final, since its closed forms hold for its own prior and likelihood alone: "
+            f"derive {cls.__name__} from sivi.targets.BayesianModel."
+        )
+
     @property
     def dim(self) -> int:
         return int(self.data[0].shape[-1])
 
+    @property
+    def shapes(self) -> tuple[tuple[int, ...], ...]:
+        return ((self.dim,),)
+
     def curvature_blocks(
-        self, points: Float[Array, "draws dim"], array: int, axis: int, turn: Float[Array, "1 1"] | None
-    ) -> Float[Array, "1 dim dim"] | None:
-        """Σ_n p_n (1 − p_n) x_n x_nᵀ + I / s², which is the whole curvature."""
-        if not self._keeps(LogisticRegression, "log_prior", "log_likelihood", "log_likelihoods"):
-            return None
+        self, points: Float[Array, "draws dim"], array: int, axis: int, rotation: Float[Array, "1 1"] | None
+    ) -> Float[Array, "1 dim dim"]:
+        """Σ_n p_n (1 − p_n) x_n x_nᵀ + I / s², the whole curvature as one block."""
         inputs = self.data[0]
 
         def add(total: Array, x: Array) -> tuple[Array, None]:
@@ -70,6 +81,10 @@ class LogisticRegression(BayesianModel):
         weights, _ = jax.lax.scan(add, jnp.zeros_like(inputs[:, 0]), points)
         curvature = matmul_highest(inputs.T * (weights / len(points)), inputs)
         return (curvature + self.prior_scale**-2 * jnp.eye(self.dim, dtype=inputs.dtype))[None]
+
+    def curvature_trace(self, points: Float[Array, "draws dim"], array: int, axis: int) -> Float[Array, "dim dim"]:
+        """The only block."""
+        return self.curvature_blocks(points, array, axis, None)[0]
 
     def log_prior(self, x: Float[Array, " dim"]) -> Scalar:
         constant = self.dim * (math.log(self.prior_scale) + 0.5 * math.log(2 * math.pi))

@@ -3,6 +3,7 @@
 import math
 import warnings
 from collections.abc import Callable
+from typing import final
 
 import equinox as eqx
 import jax
@@ -14,17 +15,19 @@ from .._arguments import check_count, check_positive, default_float, describe
 from .._backend import columns_to_pad, matmul_highest
 from .._types import ArrayLike, Scalar
 from .base import BayesianModel
+from .curvature import KnowsCurvature
 from .labels import check_labels
 
 
-class MultinomialRegression(BayesianModel):
+@final
+class MultinomialRegression(BayesianModel, KnowsCurvature):
     """P(y_n = k) = exp(β_kᵀ x_n) / Σ_j exp(β_jᵀ x_n), with β_k ~ N(0, s² I) for every class k.
 
         log p(y_n | x_n, β) = β_{y_n}ᵀx_n − log Σ_j exp(β_jᵀx_n)
         ∇_{β_k} log p       = Σ_n (1[y_n = k] − P(y_n = k)) x_n − β_k / s².
 
     Every class has its own weights and none is a reference, so the likelihood does not change when one vector is added
-    to all of them; the prior decides there. The log posterior is concave.
+    to all of them; only the prior does. The log posterior is concave.
 
     The unknowns are the vector (β_0, β_1, …), the weights of the classes one after the other; `coefficients` makes it a
     matrix. In this order, logits and score of many points are one product of matrices each, and nothing is transposed.
@@ -60,12 +63,18 @@ class MultinomialRegression(BayesianModel):
             raise ValueError(f"inputs must have at least one row; got {describe(x)}.")
         self.num_classes = _count_classes(y, num_classes)
         self.prior_scale = check_positive("prior_scale", prior_scale)
-        # An array of the caller's may change later; one of JAX cannot, and is not copied.
+        # The caller's NumPy array may change later, so it is copied; a JAX array cannot.
         stored = x if isinstance(x, jax.Array) else jnp.array(x, default_float())
         self.data = (stored.astype(default_float()), jnp.array(y, jnp.int32))
         finite = jnp.isfinite(self.data[0]).all(1)
         if not finite.all():
             raise ValueError(f"inputs must be finite; {int((~finite).sum())} rows are not.")
+
+    def __init_subclass__(cls, **settings: object) -> None:
+        raise TypeError(
+            "MultinomialRegression is final, since its closed forms hold for its own prior and likelihood alone: "
+            f"derive {cls.__name__} from sivi.targets.BayesianModel."
+        )
 
     @property
     def dim(self) -> int:
@@ -76,30 +85,25 @@ class MultinomialRegression(BayesianModel):
         return ((self.num_classes, int(self.data[0].shape[-1])),)
 
     def curvature_blocks(
-        self, points: Float[Array, "draws dim"], array: int, axis: int, turn: Float[Array, "rows rows"] | None
-    ) -> Float[Array, "rows cols cols"] | None:
-        """Of the curvature Σ_n (diag(p_n) − p_n p_nᵀ) ⊗ x_n x_nᵀ + I / s².
+        self, points: Float[Array, "draws dim"], array: int, axis: int, rotation: Float[Array, "rows rows"] | None
+    ) -> Float[Array, "rows cols cols"]:
+        """Blocks of the curvature Σ_n (diag(p_n) − p_n p_nᵀ) ⊗ x_n x_nᵀ + I / s².
 
         For a mixture t of the classes Σ_n (Σ_k t_k² p_nk − (tᵀp_n)²) x_n x_nᵀ, and for a mixture t of the features
         Σ_n (tᵀx_n)² (diag(p_n) − p_n p_nᵀ), each with the prior's I / s².
         """
-        if not self._keeps(MultinomialRegression, "log_prior", "log_likelihoods"):
-            return None
         inputs = self.data[0]
         if axis == 1:
-            mix = jnp.eye(self.num_classes, dtype=inputs.dtype) if turn is None else turn
+            mix = jnp.eye(self.num_classes, dtype=inputs.dtype) if rotation is None else rotation
             weights = self._mean(points, lambda p: matmul_highest(mix.T**2, p) - matmul_highest(mix.T, p) ** 2)
-            blocks = jax.lax.map(lambda own: matmul_highest(inputs.T * own, inputs), weights)
+            blocks = jax.lax.map(lambda weight: matmul_highest(inputs.T * weight, inputs), weights)
         else:
-            squares = (inputs if turn is None else matmul_highest(inputs, turn)) ** 2
-            blocks = self._mean(points, lambda p: jax.lax.map(lambda own: _spread(p, own), squares.T))
+            squares = (inputs if rotation is None else matmul_highest(inputs, rotation)) ** 2
+            blocks = self._mean(points, lambda p: jax.lax.map(lambda square: _spread(p, square), squares.T))
         return blocks + self.prior_scale**-2 * jnp.eye(blocks.shape[-1], dtype=inputs.dtype)
 
-    def curvature_trace(
-        self, points: Float[Array, "draws dim"], array: int, axis: int
-    ) -> Float[Array, "cols cols"] | None:
-        if not self._keeps(MultinomialRegression, "log_prior", "log_likelihoods"):
-            return None
+    def curvature_trace(self, points: Float[Array, "draws dim"], array: int, axis: int) -> Float[Array, "cols cols"]:
+        """The blocks added up: the sum over the rows of what multiplies each block, then one product."""
         inputs = self.data[0]
         if axis == 1:
             weights = self._mean(points, lambda p: 1.0 - jnp.sum(p**2, axis=0))
@@ -110,7 +114,7 @@ class MultinomialRegression(BayesianModel):
         return trace + rows * self.prior_scale**-2 * jnp.eye(len(trace), dtype=inputs.dtype)
 
     def _mean(self, points: Float[Array, "draws dim"], function: Callable[[Array], Array]) -> Array:
-        """Over the points, of a function of the (classes, rows) probabilities of the data."""
+        """The mean over the points of a function of the (classes, rows) probabilities of the data."""
         inputs = self.data[0]
 
         def add(total: Array, x: Array) -> tuple[Array, None]:
@@ -136,7 +140,7 @@ class MultinomialRegression(BayesianModel):
     def log_likelihoods(
         self, x: Float[Array, " dim"], data: tuple[Float[Array, "n features"], Int[Array, " n"]]
     ) -> Float[Array, " n"]:
-        """All at once, with a comparison in place of an index: its derivative is no scatter."""
+        """All rows at once. A comparison in place of an index keeps scatters out of the derivative."""
         inputs, labels = data
         log_p = jax.nn.log_softmax(self._logits(x, _aligned(inputs)), axis=0)
         chosen = jnp.arange(self.num_classes)[:, None] == labels
@@ -144,9 +148,7 @@ class MultinomialRegression(BayesianModel):
         return jnp.where(is_class, jnp.sum(jnp.where(chosen, log_p, 0.0), axis=0), -jnp.inf)
 
     def score(self, x: Float[Array, " dim"], batch: Int[Array, " batch"] | None = None) -> Float[Array, " dim"]:
-        """In closed form: its derivative, too, is then two products of matrices and no more."""
-        if not self._keeps(MultinomialRegression, "log_likelihoods"):
-            return super().score(x, batch)
+        """The score in closed form; its derivative is two products of matrices as well."""
         (inputs, labels), scale = self._rows(batch)
         aligned = _aligned(inputs)
         is_label = jnp.arange(self.num_classes)[:, None] == labels
@@ -170,13 +172,13 @@ def _spread(p: Float[Array, "classes n"], weights: Float[Array, " n"]) -> Float[
 
 
 def _aligned(rows: Float[Array, "n features"]) -> Float[Array, "n padded"]:
-    """With columns of zeros where products over other lengths are slow."""
+    """Padded with columns of zeros on devices where products over other lengths are slow."""
     missing = columns_to_pad(rows.shape[-1])
     return jnp.pad(rows, ((0, 0), (0, missing))) if missing else rows
 
 
 def _numbers(name: str, values: ArrayLike) -> Array | np.ndarray:
-    """`values` as an array in the type that it has, without a copy of what is one already."""
+    """`values` as an array of its own type; an array is not copied."""
     array = values if isinstance(values, jax.Array) else np.asarray(values)
     if array.dtype.kind not in "biuf":
         raise ValueError(f"{name} must be an array of numbers; got {describe(array)}.")

@@ -1,6 +1,5 @@
-"""Where the posterior is and how wide, before anything flexible is fitted: the affine map x = m + L u."""
+"""The Gaussian warm-up: finds the coordinates of a fit from scores, before anything flexible is fitted."""
 
-from .._affine import AffineMap, DenseMap, DiagonalMap, IdentityMap, LowRankMap, RotatedMap
 from .gaussian import gaussian_warmup
 
-__all__ = ["AffineMap", "DenseMap", "DiagonalMap", "IdentityMap", "LowRankMap", "RotatedMap", "gaussian_warmup"]
+__all__ = ["gaussian_warmup"]

@@ -14,31 +14,43 @@ which is symmetric, and zero exactly at the optimal covariance P⁻¹. The natur
 
     m ← m + ρ Σ E[S] = m + ρ L E[r],      Σ⁻¹ ← (1 − ρ) Σ⁻¹ + ρ P = L⁻ᵀ (I − ρ G) L⁻¹,
 
-and L (I − ρ G)^(−1/2) = L exp(½ ρ G) up to O(ρ²). The exponential keeps L invertible whatever the noise in G, and
-its exponent is limited: one step changes no standard deviation by more than e^±0.3 (e^±0.5 above 64 dimensions).
-Where q is too narrow, G > 0 and L grows. Where q is much too wide, G ≪ 0, the full step of m would be ρ Lᵀ P L ≫ 2
-times the distance: it is shortened in those directions until L has shrunk, by 1 / (½ ρ |G|).
+and L (I − ρ G)^(−1/2) = L exp(½ ρ G) up to O(ρ²). The exponential keeps L invertible whatever the noise in G. Its
+exponent is bounded: one step changes no standard deviation by more than e^±0.3 (e^±0.5 above 64 dimensions). Where q is
+too narrow, G > 0 and L grows. Where q is much too wide, G ≪ 0, and the full step of m would overshoot: it is
+ρ Lᵀ P L ≫ 2 times the distance. In those directions it is divided by ½ ρ |G| until L has shrunk.
 
-Noise comes in pairs ±u. With r(±u) = e ± o, E[r] is the mean of the even parts e and G that of o uᵀ. The two are
-cut to a maximal length separately: a common cut would, far away from the mean, cut off the curvature too.
-Everything is the same in any affine coordinates, so the condition number of the posterior hardly matters.
+The noise comes in pairs ±u. With r(±u) = e ± o, E[r] is the mean of the even parts e, and G that of o uᵀ. The two
+parts are clipped separately: far from the mean, clipping r as a whole would clip the curvature too. All steps are the
+same in any affine coordinates, so the condition number of the posterior hardly matters.
 
 Reference:
     Khan and Rue, The Bayesian learning rule (JMLR 2023), for the natural gradient steps.
 """
 
+import math
+
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
+from .._arguments import default_float
+from .._batches import BatchWindows
+from .._types import Scalar
 from ..targets import Target
-from .draws import BalancedNoise, Rows, scores_at
-from .steps import even_and_odd, mean_rate, rate
+from ..targets.evaluate import scores_at
+from .noise import BalancedNoise
 
-#: At least so many pairs ±u per step; more where a whole block of `dim` orthogonal directions needs them.
+#: The largest step, and the slope of its decrease to zero over the second half.
+MAX_RATE = 0.3
+RATE_SLOPE = 0.6
+
+#: Each part of a residual r is clipped to this many times √dim, the size of u: far out, scores have no bound.
+MAX_RESIDUAL = 20.0
+
+#: Pairs ±u per step, at least; rounded up to whole blocks of `dim` orthogonal directions.
 MIN_PAIRS = 32
 
-#: The eigenvalues of the exponent are clipped one by one up to this dimension. Above, where eigenvectors would take
+#: Up to this dimension the eigenvalues of the exponent are clipped one by one. Above, where eigenvectors would take
 #: most of the time, the exponent and the step of m are scaled as a whole.
 MAX_EIGH_DIM = 64
 MAX_EXPONENT = 0.3
@@ -50,29 +62,29 @@ def fit_dense(
     means: Float[Array, "starts dim"],
     noise: BalancedNoise,
     normal: Float[Array, "steps *shape"],
-    rows: Rows,
+    windows: BatchWindows | None,
 ) -> tuple[Float[Array, "starts dim"], Float[Array, "starts dim dim"]]:
-    """One Gaussian per start, all side by side on the same noise and the same rows.
+    """Fit one Gaussian per start, all on the same noise and the same rows of data.
 
     Args:
         target: The target; only its score is used.
         means: m₀ of every start; L₀ = I.
-        noise: What every step draws.
+        noise: The noise of every step.
         normal: Normal numbers of `noise.shape` for every step.
-        rows: Which data each step sees.
+        windows: The rows of data of each step; None for all rows.
 
     Returns:
         m and L of every start.
     """
     (num_starts, dim), num_steps = means.shape, normal.shape[0]
 
-    def step(state: tuple[Array, Array], now: tuple[Array, Array]) -> tuple[tuple[Array, Array], None]:
-        (mean, root), (t, numbers) = state, now
-        u = noise.made_from(numbers)
+    def step(state: tuple[Array, Array], inputs: tuple[Array, Array]) -> tuple[tuple[Array, Array], None]:
+        (mean, root), (t, numbers) = state, inputs
+        u = noise.from_normals(numbers)
         points = mean[:, None, :] + jnp.einsum("nj,kij->kni", u, root)
-        scores = scores_at(target, points, rows.at(t))
+        scores = scores_at(target, points, None if windows is None else windows.at(t))
         residuals = jnp.einsum("kni,kij->knj", scores, root) + u
-        rates = mean_rate(t, num_steps, rows), rate(t, num_steps)
+        rates = mean_rate(t, num_steps, windows), rate(t, num_steps)
         return jax.vmap(lambda m, L, r: update(m, L, r, u, *rates))(mean, root, residuals), None
 
     roots = jnp.broadcast_to(jnp.eye(dim, dtype=means.dtype), (num_starts, dim, dim))
@@ -92,29 +104,29 @@ def update(
     mean_rate: Float[Array, ""],
     rate: Float[Array, ""],
 ) -> tuple[Float[Array, " dim"], Float[Array, "dim dim"]]:
-    """One natural gradient step of m and L; none where it would not be finite.
+    """One natural-gradient step of m and L; no step if the result would not be finite.
 
     Args:
         mean: m.
         root: L.
         residuals: r(u) at each draw.
-        u: The draws; the second half mirrors the first.
+        u: The draws; their second half mirrors the first.
         mean_rate: ρ of m.
         rate: ρ of L.
     """
     even, odd = even_and_odd(residuals)
     half = u[: odd.shape[0]]
     gap = odd.T @ half / half.shape[0]
-    drift, growth = _limited(jnp.mean(even, axis=0), 0.25 * rate * (gap + gap.T))
+    drift, growth = _bounded_step(jnp.mean(even, axis=0), 0.25 * rate * (gap + gap.T))
     new_mean, new_root = mean + mean_rate * root @ drift, root @ growth
     finite = jnp.isfinite(jnp.sum(new_mean) + jnp.sum(new_root))
     return jnp.where(finite, new_mean, mean), jnp.where(finite, new_root, root)
 
 
-def _limited(
+def _bounded_step(
     drift: Float[Array, " dim"], exponent: Float[Array, "dim dim"]
 ) -> tuple[Float[Array, " dim"], Float[Array, "dim dim"]]:
-    """The step of m in units of L, and the factor exp(½ ρ G) of L, both within bounds."""
+    """The step of m in units of L, and the factor exp(½ ρ G) of L, both bounded."""
     dim = exponent.shape[0]
     if dim <= MAX_EIGH_DIM:
         values, vectors = jnp.linalg.eigh(exponent)
@@ -132,3 +144,51 @@ def _limited(
     even = identity + c**2 / 2 * square + c**4 / 24 * fourth + c**6 / 720 * (fourth @ square)
     odd = identity + c**2 / 6 * square + c**4 / 120 * fourth + c**6 / 5040 * (fourth @ square)
     return drift / jnp.maximum(1.0, bound), even + c * unit @ odd
+
+
+def rate(step: Int[Array, ""], num_steps: int) -> Scalar:
+    """ρ: constant in the first half, then linearly to zero."""
+    return jnp.minimum(MAX_RATE, RATE_SLOPE * (1.0 - step / num_steps)).astype(default_float())
+
+
+def mean_rate(step: Int[Array, ""], num_steps: int, windows: BatchWindows | None) -> Scalar:
+    """ρ of the mean: as `rate`, but 1/t in the second half with minibatches.
+
+    With steps 1/t the last mean is the average over all later batches. The noise of one batch in E[r] is √(N/|batch|)
+    posterior standard deviations, which a constant rate would keep; in G it cancels between u and −u.
+
+    The rate is at most √(|batch|/N). A single datum can decide a direction; a batch that holds it then has N/|batch|
+    times the curvature of all data. The low-rank warm-up also bounds the step by the largest curvature seen so far
+    (`Probe`). If that comes too late, this bound leaves a step of √(N/|batch|) instead of N/|batch|.
+    """
+    if windows is None:
+        return rate(step, num_steps)
+    late = jnp.maximum(step - num_steps // 2, 0)
+    largest = min(MAX_RATE, math.sqrt(windows.size / windows.order.shape[0]))
+    return (1.0 / (late + 1.0 / largest)).astype(default_float())
+
+
+def even_and_odd(
+    residuals: Float[Array, "draws dim"],
+) -> tuple[Float[Array, "pairs dim"], Float[Array, "pairs dim"]]:
+    """e and o of r(±u) = e ± o, each clipped to `MAX_RESIDUAL` √dim in length.
+
+    A draw whose score is not finite has r = 0. The remaining u then no longer have mean zero and second moment I, which
+    pulls q away from the region without scores.
+
+    Args:
+        residuals: r at the draws; the second half of the draws mirrors the first.
+    """
+    finite = jnp.all(jnp.isfinite(residuals), axis=-1, keepdims=True)
+    plus, minus = jnp.split(jnp.where(finite, residuals, 0.0), 2)
+    return _clipped(0.5 * plus + 0.5 * minus), _clipped(0.5 * plus - 0.5 * minus)
+
+
+def _clipped(vectors: Float[Array, "pairs dim"]) -> Float[Array, "pairs dim"]:
+    # In units of the largest entry, whose square could overflow.
+    largest = jnp.maximum(jnp.max(jnp.abs(vectors), axis=-1, keepdims=True), jnp.finfo(vectors.dtype).tiny)
+    unit = vectors / largest
+    length = largest * jnp.linalg.norm(unit, axis=-1, keepdims=True)
+    allowed = MAX_RESIDUAL * math.sqrt(vectors.shape[-1])
+    shorter: Array = allowed * unit / jnp.linalg.norm(unit, axis=-1, keepdims=True)
+    return jnp.where(length > allowed, shorter, vectors)

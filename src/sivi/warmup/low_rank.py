@@ -1,20 +1,20 @@
-"""Gaussian variational inference in high dimension: a diagonal and r directions of their own, nothing dim × dim.
+"""Gaussian variational inference in high dimension: a diagonal plus r directions, with no matrix of dim × dim.
 
 First the mean-field optimum, a diagonal s, from several starts by the steps of `sivi.warmup.dense` with diagonal L.
-There the expected curvature in units of s, P̃ = diag(s) E_q[−∇² log p] diag(s), has a unit diagonal: what a diagonal
-cannot see are its eigenvalues θ far from 1, wide directions (θ ≪ 1) and narrow ones (θ ≫ 1).
+There the expected curvature in units of s, P̃ = diag(s) E_q[−∇² log p] diag(s), has a unit diagonal. A diagonal misses
+its eigenvalues θ far from 1: wide directions (θ ≪ 1) and narrow ones (θ ≫ 1).
 
 Then rounds of three steps, with q = N(m, L Lᵀ), L = diag(s) K and K = Q diag(θ^(−1/2), 1) as in `LowRankMap`, so that
 the curvature of q is Λ̃ = K⁻ᵀ K⁻¹ = I + W (diag θ − I) Wᵀ:
 
 1. the extreme eigenpairs (W, θ) of P̃, see `sivi.warmup.directions`;
-2. steps m ← m + ρ L E[r] in the new coordinates, in which a mean far away along a wide direction is near; with
-   minibatches, r has their error at the round's first m taken away, see `sivi.targets.Anchored`;
-3. s from what the directions leave over. By Stein's lemma, E[(K⁻ᵀ r) (K⁻ᵀ u)ᵀ] = Λ̃ − P̃, with no noise where q = p.
-   Its diagonal is g, and 1 − g_i is the diagonal of P̃ less that of W (diag θ − I) Wᵀ; s² ← s² / (1 − g) makes
-   it 1. (In factor analysis of a precision matrix, this is the iterated principal factor method.)
+2. natural-gradient steps m ← m + ρ L E[r] in the new coordinates, in which a mean far away along a wide direction is
+   near; minibatches have a control variate at the round's first m, see `sivi.targets.ControlVariate`;
+3. s from the curvature that the directions leave over. By Stein's lemma, E[(K⁻ᵀ r) (K⁻ᵀ u)ᵀ] = Λ̃ − P̃, with no noise
+   where q = p. Its diagonal is g, and 1 − g_i is the diagonal of P̃ less that of W (diag θ − I) Wᵀ; s² ← s² / (1 − g)
+   makes it 1. (In factor analysis of a precision matrix, this is the iterated principal factor method.)
 
-At the end the mean takes Newton steps, see `sivi.warmup.settling`.
+At the end the mean takes Newton steps, see `sivi.warmup.newton_mean`.
 """
 
 from typing import NamedTuple
@@ -24,38 +24,40 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
-from .._affine import AffineMap, DiagonalMap, LowRankMap, RotatedMap
 from .._arguments import default_float
-from .._rotation import AxisRotation
-from ..targets import Target, Whitened
+from .._batches import BatchWindows
+from ..coordinates import AffineMap, DiagonalMap, LowRankMap, RotatedMap
+from ..coordinates.rotation import AxisRotation
+from ..targets import ControlVariate, Target, Whitened
+from ..targets.evaluate import scores_at
+from .dense import even_and_odd, mean_rate, rate
 from .directions import extreme_directions
-from .draws import BalancedNoise, Rows, anchored, scores_at
-from .pooling import NUM_ELBO_PAIRS, pool_diagonal, start_weights
-from .rotation import known_axes, knows_axes, measure, no_rotation, own_axes, units
-from .settling import settled
-from .steps import even_and_odd, mean_rate, rate
+from .mixture_moments import NUM_ELBO_PAIRS, DiagonalGaussians, start_weights
+from .newton_mean import refine_mean
+from .noise import BalancedNoise
+from .rotation import closed_form_axes, has_closed_form, identity_rotation, measure, per_row_identity, unit_scales
 
 #: Pairs ±u per step.
 NUM_PAIRS = 16
 
-#: Rounds; the widest direction can become four times wider in each. Fewer where the axes come from a closed form,
-#: which has found all but the last of the widths.
-NUM_ROUNDS, NUM_KNOWN_ROUNDS = 8, 4
+#: Rounds; in each, the widest direction can become four times wider. Fewer with axes from a closed form, which has
+#: found most of the widths already.
+NUM_ROUNDS, NUM_CLOSED_FORM_ROUNDS = 8, 4
 
-#: How often the curvature is measured, and the axes are turned; how often where it is computed, without noise.
-NUM_TURNS, NUM_KNOWN_TURNS = 4, 2
+#: Rotations of the axes by measured curvature; rotations by closed-form curvature, which has no noise.
+NUM_ROTATIONS, NUM_CLOSED_FORM_ROTATIONS = 4, 2
 
 #: One step changes no scale by more than e^±0.3, and one round by more than a factor 2.
 MAX_EXPONENT = 0.3
 MAX_ROUND_FACTOR = 4.0
 
-#: Length, in units of u, over which curvature is measured for the step size; how fast its largest value is forgotten.
+#: Length, in units of u, over which curvature is measured for the step size; decay per step of its largest value.
 PROBE = 0.25
-FORGET = 0.95
+PROBE_DECAY = 0.95
 
 
 class Probe(NamedTuple):
-    """A power iteration for the largest curvature in u, which bounds the step of the mean."""
+    """A power iteration for the largest curvature in u, which bounds the step of the mean: direction and curvature."""
 
     vector: Float[Array, " dim"]
     largest: Float[Array, ""]
@@ -66,99 +68,92 @@ def fit_low_rank(
     pool_key: PRNGKeyArray,
     target: Target,
     means: Float[Array, "starts dim"],
-    rows: Rows,
+    windows: BatchWindows | None,
     num_steps: int,
     rank: int,
     shapes: tuple[tuple[int, ...], ...] = (),
 ) -> AffineMap:
-    """Mean-field from every start, pooled; then rounds of directions, mean and scale.
+    """Mean-field from every start, then the moments of their mixture; then rounds of directions, mean and scale.
 
     Args:
         fit_key: Random key.
         pool_key: Random key of the starts' weights.
         target: The target.
         means: m₀ of every start; s₀ = 1.
-        rows: Which data each step sees.
+        windows: The rows of data of each step; None for all rows.
         num_steps: Steps of each start, and again of all rounds together.
         rank: r; 0 stops after the diagonal.
-        shapes: Of the arrays that x is made of; along their axes, if not too long, the coordinates are turned first.
+        shapes: The shapes of the arrays that x is made of. The coordinates are rotated along their axes first.
     """
     diagonal_key, rounds_key = jax.random.split(fit_key)
-    ends, scales = _fit_diagonal(diagonal_key, target, means, rows, num_steps)
+    gaussians = DiagonalGaussians(*_fit_diagonal(diagonal_key, target, means, windows, num_steps))
     u = BalancedNoise(pool_key, NUM_ELBO_PAIRS, target.dim).draw(jax.random.fold_in(pool_key, 1))
-    weights = start_weights(
-        u,
-        target,
-        lambda u: ends[:, None, :] + scales[:, None, :] * u,
-        lambda j, x: (x - ends[j]) / scales[j],
-        jnp.sum(jnp.log(scales), axis=1),
-    )
-    pooled = pool_diagonal(weights, ends, scales, means[0])
-    rotation = no_rotation(shapes)
+    diagonal = gaussians.mixture_map(start_weights(u, target, gaussians), means[0])
+    rotation = identity_rotation(shapes)
     if rotation is None:
-        return pooled if rank == 0 else _rounds(rounds_key, target, pooled, rows, num_steps, NUM_ROUNDS, rank)
-    closed_form = knows_axes(target, rotation)
-    turned = _turn(jax.random.fold_in(diagonal_key, 1), target, pooled, rows, num_steps, rotation, closed_form)
+        return diagonal if rank == 0 else _rounds(rounds_key, target, diagonal, windows, num_steps, NUM_ROUNDS, rank)
+    rotated = _fit_rotation(jax.random.fold_in(diagonal_key, 1), target, diagonal, windows, num_steps, rotation)
     if rank == 0:
-        return turned
-    # The rounds have a mean of their own, which the map around them has not.
-    zero = jnp.zeros_like(pooled.mean)
-    around = eqx.tree_at(lambda a: a.inner.scale, turned, jnp.ones_like(zero))
-    num_rounds = NUM_KNOWN_ROUNDS if closed_form else NUM_ROUNDS
-    inner = _rounds(rounds_key, Whitened(target, around), turned.inner, rows, num_steps, num_rounds, rank)
+        return rotated
+    # The mean of the rounds is relative to the map around them.
+    zero = jnp.zeros_like(diagonal.mean)
+    around = eqx.tree_at(lambda a: a.inner.scale, rotated, jnp.ones_like(zero))
+    num_rounds = NUM_CLOSED_FORM_ROUNDS if has_closed_form(target, rotation) else NUM_ROUNDS
+    inner = _rounds(rounds_key, Whitened(target, around), rotated.inner, windows, num_steps, num_rounds, rank)
     mean, inner = around.forward(inner.mean), eqx.tree_at(lambda a: a.mean, inner, zero)
-    return RotatedMap(mean, turned.scale, turned.rotation, inner)
+    return RotatedMap(mean, rotated.scale, rotated.rotation, inner)
 
 
-def _turn(
+def _fit_rotation(
     key: PRNGKeyArray,
     target: Target,
     diagonal: DiagonalMap,
-    rows: Rows,
+    windows: BatchWindows | None,
     num_steps: int,
     rotation: AxisRotation,
-    closed_form: bool,
 ) -> RotatedMap:
-    """Axes along which the curvature is nearest to diagonal, and a diagonal Gaussian there.
+    """Axes along which the curvature is nearest to diagonal, and a diagonal Gaussian along them.
 
-    A target with a closed form for its curvature has axes and scales from it, at draws of the Gaussian so far; only the
-    mean is left to find. Otherwise each turn measures the curvature along the axes of the turn before, and makes a
-    diagonal Gaussian in them; the last one keeps these axes. The mean-field mean may still be far, since its steps are
-    short where the scales of different directions are mixed, and the curvature there is another one.
+    If the target knows its curvature, axes and scales come from the closed form at draws of the current Gaussian, and
+    only the mean is fitted. Otherwise each pass measures the curvature along the current axes, and fits a diagonal
+    Gaussian along them; the last pass keeps its axes. Several passes are needed: the mean-field mean can still be far
+    away, since its steps are short where directions of different scales are mixed, and the curvature changes with it.
     """
-    scale, zero = units(diagonal.scale, rotation), jnp.zeros_like(diagonal.mean)
+    scale, zero = unit_scales(diagonal.scale, rotation), jnp.zeros_like(diagonal.mean)
     widest = jnp.max(diagonal.scale / scale)
-    num_turns = NUM_KNOWN_TURNS if closed_form else NUM_TURNS
+    closed_form = has_closed_form(target, rotation)
+    num_passes = NUM_CLOSED_FORM_ROTATIONS if closed_form else NUM_ROTATIONS
 
     def fitted(key: Array, mean: Array, rotation: AxisRotation, sd: Array) -> tuple[Array, Array]:
         axes = RotatedMap(mean, scale, rotation, DiagonalMap(zero, jnp.ones_like(zero)))
-        there = Whitened(anchored(target, mean, rows), axes)
-        means, sds = _fit_diagonal(key, there, zero[None], rows, num_steps // num_turns, sd[None])
+        corrected = target if windows is None else ControlVariate.at(target, mean)
+        means, sds = _fit_diagonal(
+            key, Whitened(corrected, axes), zero[None], windows, num_steps // num_passes, sd[None]
+        )
         return axes.forward(means[0]), sds[0]
 
     def measured(state: tuple[Array, AxisRotation, Array], k: Array) -> tuple[tuple[Array, AxisRotation, Array], None]:
         mean, rotation, _ = state
         measure_key, fit_key = jax.random.split(jax.random.fold_in(key, k))
         around = DiagonalMap(mean, diagonal.scale)
-        found = measure(measure_key, target, around, scale, rotation, rows)
-        sd, better = _if_finite(found, (diagonal.scale / scale, rotation))
+        measurement = measure(measure_key, target, around, scale, rotation, windows)
+        sd, better = _if_finite(measurement, (diagonal.scale / scale, rotation))
         mean, sd = fitted(fit_key, mean, rotation, jnp.minimum(sd, widest))
-        last = k == num_turns - 1
+        last = k == num_passes - 1
         kept = jax.tree.map(lambda new, old: jnp.where(last, old, new), better, rotation)
         return (mean, kept, sd), None
 
-    def known(state: tuple[Array, AxisRotation, Array], k: Array) -> tuple[tuple[Array, AxisRotation, Array], None]:
+    def computed(state: tuple[Array, AxisRotation, Array], k: Array) -> tuple[tuple[Array, AxisRotation, Array], None]:
         mean, rotation, sd = state
         fit_key, draw_key = jax.random.split(jax.random.fold_in(key, k))
         half = sd * jax.random.normal(draw_key, (NUM_PAIRS, len(zero)), zero.dtype)
         points = mean + scale * jax.vmap(rotation.apply)(jnp.concatenate([half, -half]))
-        sd, rotation = _if_finite(known_axes(target, points, scale, rotation), (sd, rotation))
+        sd, rotation = _if_finite(closed_form_axes(target, points, scale, rotation), (sd, rotation))
         mean, _ = fitted(fit_key, mean, rotation, sd)
         return (mean, rotation, sd), None
 
-    start = diagonal.mean, own_axes(rotation) if closed_form else rotation, diagonal.scale / scale
-    state, _ = jax.lax.scan(known if closed_form else measured, start, jnp.arange(num_turns))
-    mean, rotation, sd = state
+    start = diagonal.mean, per_row_identity(rotation) if closed_form else rotation, diagonal.scale / scale
+    (mean, rotation, sd), _ = jax.lax.scan(computed if closed_form else measured, start, jnp.arange(num_passes))
     return RotatedMap(mean, scale, rotation, DiagonalMap(zero, sd))
 
 
@@ -166,16 +161,17 @@ def _fit_diagonal(
     key: PRNGKeyArray,
     target: Target,
     means: Float[Array, "starts dim"],
-    rows: Rows,
+    windows: BatchWindows | None,
     num_steps: int,
     scales: Float[Array, "starts dim"] | None = None,
 ) -> tuple[Float[Array, "starts dim"], Float[Array, "starts dim"]]:
+    """The mean-field optimum from every start: m and s, with s₀ = `scales`, or 1."""
     noise = BalancedNoise(key, NUM_PAIRS, means.shape[1])
 
     def one(affine: DiagonalMap, probe: Probe, u: Array, t: Array) -> tuple[DiagonalMap, Probe]:
-        residuals, probe = _residuals(target, affine, u, probe, rows.at(t))
+        residuals, probe = _residuals(target, affine, u, probe, windows, t)
         even, odd = even_and_odd(residuals)
-        step = jnp.minimum(mean_rate(t, num_steps, rows), 1.0 / probe.largest)
+        step = jnp.minimum(mean_rate(t, num_steps, windows), 1.0 / probe.largest)
         gap = jnp.mean(odd * u[:NUM_PAIRS], axis=0)
         exponent = jnp.clip(0.5 * rate(t, num_steps) * gap, -MAX_EXPONENT, MAX_EXPONENT)
         new = DiagonalMap(affine.mean + step * affine.scale * jnp.mean(even, axis=0), affine.scale * jnp.exp(exponent))
@@ -192,8 +188,15 @@ def _fit_diagonal(
 
 
 def _rounds(
-    key: PRNGKeyArray, target: Target, diagonal: DiagonalMap, rows: Rows, num_steps: int, num_rounds: int, rank: int
+    key: PRNGKeyArray,
+    target: Target,
+    diagonal: DiagonalMap,
+    windows: BatchWindows | None,
+    num_steps: int,
+    num_rounds: int,
+    rank: int,
 ) -> LowRankMap:
+    """Rounds of directions, mean and scale from a diagonal Gaussian; then Newton steps of the mean."""
     steps_per_round = max(1, num_steps // num_rounds)
     dim, num_steps = diagonal.dim, num_rounds * steps_per_round
     start_key, probe_key, noise_key, directions_key = jax.random.split(key, 4)
@@ -203,10 +206,10 @@ def _rounds(
         affine, probe, gap = state
         scale = affine.scale / jnp.sqrt(jnp.clip(1.0 - gap, 1.0 / MAX_ROUND_FACTOR, MAX_ROUND_FACTOR))
         directions, stretch = extreme_directions(
-            jax.random.fold_in(directions_key, index), target, affine, scale, rows, index * steps_per_round
+            jax.random.fold_in(directions_key, index), target, affine, scale, windows, index * steps_per_round
         )
         affine = _if_finite(LowRankMap(affine.mean, scale, directions, stretch), affine)
-        held = anchored(target, affine.mean, rows)
+        corrected = target if windows is None else ControlVariate.at(target, affine.mean)
         unit = jnp.ones_like(scale)
         dual = eqx.tree_at(
             lambda a: (a.mean, a.scale, a.stretch), affine, (jnp.zeros_like(scale), unit, 1.0 / affine.stretch)
@@ -216,13 +219,13 @@ def _rounds(
             mean, probe, gap = state
             t = index * steps_per_round + i
             u = noise.draw(jax.random.fold_in(noise_key, t))
-            now = eqx.tree_at(lambda a: a.mean, affine, mean)
-            residuals, probe = _residuals(held, now, u, probe, rows.at(t))
+            current = eqx.tree_at(lambda a: a.mean, affine, mean)
+            residuals, probe = _residuals(corrected, current, u, probe, windows, t)
             even, odd = even_and_odd(residuals)
-            rho = jnp.minimum(mean_rate(t, num_steps, rows), 1.0 / probe.largest)
-            new_mean = now.forward(rho * jnp.mean(even, axis=0))
-            turned = jax.vmap(dual.forward)(odd) * jax.vmap(dual.forward)(u[:NUM_PAIRS])
-            return (_if_finite(new_mean, mean), probe, gap + jnp.mean(turned, axis=0) / steps_per_round), None
+            rho = jnp.minimum(mean_rate(t, num_steps, windows), 1.0 / probe.largest)
+            new_mean = current.forward(rho * jnp.mean(even, axis=0))
+            products = jax.vmap(dual.forward)(odd) * jax.vmap(dual.forward)(u[:NUM_PAIRS])
+            return (_if_finite(new_mean, mean), probe, gap + jnp.mean(products, axis=0) / steps_per_round), None
 
         inner = (affine.mean, probe, jnp.zeros_like(scale))
         (mean, probe, gap), _ = jax.lax.scan(step, inner, jnp.arange(steps_per_round))
@@ -232,7 +235,7 @@ def _rounds(
     start = LowRankMap(diagonal.mean, diagonal.scale, frame, jnp.ones(rank, diagonal.mean.dtype))
     state = start, _new_probe(probe_key, dim), jnp.zeros_like(diagonal.scale)
     (affine, _, _), _ = jax.lax.scan(one_round, state, jnp.arange(num_rounds))
-    return settled(jax.random.fold_in(key, 4), target, affine, rows)
+    return refine_mean(jax.random.fold_in(key, 4), target, affine, windows)
 
 
 def _new_probe(key: PRNGKeyArray, dim: int) -> Probe:
@@ -241,20 +244,26 @@ def _new_probe(key: PRNGKeyArray, dim: int) -> Probe:
 
 
 def _residuals(
-    target: Target, affine: AffineMap, u: Float[Array, "draws dim"], probe: Probe, rows: Int[Array, " size"] | None
+    target: Target,
+    affine: AffineMap,
+    u: Float[Array, "draws dim"],
+    probe: Probe,
+    windows: BatchWindows | None,
+    step: Int[Array, ""],
 ) -> tuple[Float[Array, "draws dim"], Probe]:
     """r(u) = Lᵀ S(m + L u) + u; and one power iteration on Lᵀ(−∇² log p)L at the first u, by a difference of scores.
 
-    One call of the target for all points: every call is one more thing to compile.
+    One call of the target for all points, since each call has to be compiled.
     """
+    rows = None if windows is None else windows.at(step)
     shift = PROBE * probe.vector
     points = jnp.concatenate([u, jnp.stack([u[0] + shift, u[0] - shift])])
     scores = jax.vmap(affine.pull_back)(scores_at(target, jax.vmap(affine.forward)(points), rows))
     image = (scores[-1] - scores[-2]) / (2 * PROBE)
     size: Array = jnp.linalg.norm(image)
-    good = jnp.isfinite(size) & (size > 0)
-    vector = jnp.where(good, image / jnp.where(good, size, 1.0), probe.vector)
-    return scores[:-2] + u, Probe(vector, jnp.maximum(FORGET * probe.largest, jnp.where(good, size, 0.0)))
+    usable = jnp.isfinite(size) & (size > 0)
+    vector = jnp.where(usable, image / jnp.where(usable, size, 1.0), probe.vector)
+    return scores[:-2] + u, Probe(vector, jnp.maximum(PROBE_DECAY * probe.largest, jnp.where(usable, size, 0.0)))
 
 
 def _if_finite(new: PyTree, old: PyTree) -> PyTree:

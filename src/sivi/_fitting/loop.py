@@ -1,0 +1,222 @@
+"""The loop: chunks of updates as one compiled program, and the visits to Python between them."""
+
+import functools
+import warnings
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Bool, Float, Int, Key
+
+from .._backend import matmul_precision
+from .._batches import BATCHING, Batches
+from .._errors import FitDiverged
+from .._progress import ProgressBar
+from .._repeats import across_repeats, repeat_keys
+from .._run import FitSettings, Run, RunState
+from .._types import RepeatKeys
+from ..coordinates import AffineMap
+from ..objectives import Objective
+from ..posterior import Posterior
+from ..schedules import RunPlan
+from ..stopping import Plateau, update_stop
+from ..targets import Target
+from . import member
+from .checkpoint import Checkpoint
+from .report import Callback, is_true, report_of
+
+#: A fit stops as diverged when more than this share of its updates was not finite, or this many in a row.
+MAX_SKIPPED_SHARE = 0.1
+MAX_SKIPPED_IN_A_ROW = 100
+
+
+class LoopInputs(eqx.Module):
+    """What all updates of a run share; all but objective, target and rule with a leading axis of repeats.
+
+    Attributes:
+        objective: How the family is fitted.
+        target: In its own coordinates.
+        affine: The coordinates of the fit.
+        batches: Which rows an update sees; None for all.
+        run_key: Of the updates.
+        rule: Early stopping.
+        centre_score: The score on all data at the centre of the coordinates; None without a control variate.
+        batching: The order of minibatches, by its name in `sivi.fit`.
+    """
+
+    objective: Objective
+    target: Target
+    affine: AffineMap
+    batches: Batches | None
+    run_key: RepeatKeys
+    rule: Plateau | None
+    centre_score: Float[Array, "repeats dim"] | None = None
+    batching: str = eqx.field(static=True, default="shuffle")
+
+
+def inputs_of(settings: FitSettings, target: Target, affines: AffineMap) -> LoopInputs:
+    """What all updates of a run with these settings share."""
+    batches_keys, run_keys = _run_keys(repeat_keys(settings.key, settings.repeats))
+    batches, centre_score = None, None
+    if settings.batch_size is not None:
+        batches = BATCHING[settings.batching](batches_keys, target.num_data, settings.batch_size)
+        if settings.control_variate:
+            centre_score = _centre_scores(target, affines, settings.repeats)
+    rule, order = settings.stop_rule, settings.batching
+    return LoopInputs(settings.objective, target, affines, batches, run_keys, rule, centre_score, order)
+
+
+@eqx.filter_jit
+def _run_keys(keys: RepeatKeys) -> Key[Array, "2 repeats"]:
+    """Keys of the minibatches and of the updates, for every repeat."""
+    return jax.vmap(lambda key: jax.random.split(jax.random.fold_in(key, 1)), out_axes=1)(keys)
+
+
+@eqx.filter_jit
+def _centre_scores(target: Target, affines: AffineMap, repeats: int) -> Float[Array, "repeats dim"]:
+    return across_repeats(functools.partial(member.score_at_centre, target), repeats, affines)
+
+
+@eqx.filter_jit
+def run_chunk(
+    state: RunState,
+    first: Int[Array, ""],
+    last: Int[Array, ""],
+    num_steps: Int[Array, ""],
+    inputs: LoopInputs,
+    chunk_size: int,
+) -> tuple[Array, RunState, dict[str, Array]]:
+    """Updates `first` to `last`, or to where the run ends: the steps done, the state, and the metrics of each update.
+
+    The first and last step are arguments, so the compiler does not know the trip count of the loop: a ragged last
+    chunk needs no program of its own, and the body is compiled alike for every `chunk_size`.
+    """
+    repeats, batches = state.skipped.shape[0], inputs.batches
+    arrays, static = eqx.partition(state, eqx.is_array)
+
+    def update(step: Array, state: RunState, orders: Array | None) -> tuple[Any, Any, Any, Any, dict[str, Array]]:
+        objective = inputs.objective.bind(RunPlan(state.stop.timeline(num_steps), inputs.batching))
+        one = functools.partial(member.update, step, objective, inputs.target)
+        own = (state.families, state.states, state.skipped, state.streak, inputs.affine, inputs.run_key)
+        batch = None if batches is None else (batches, orders)
+        return across_repeats(one, repeats, *own, batch, inputs.centre_score)
+
+    def body(loop: tuple[Any, ...]) -> tuple[Any, ...]:
+        step, arrays, orders, recorded = loop
+        state = eqx.combine(arrays, static)
+        if batches is not None:
+            orders = batches.next_order(step, orders)
+        *parts, metrics = update(step, state, orders)
+        losses = metrics["loss"] if "loss" in metrics else jnp.full(repeats, jnp.nan)
+        stop = update_stop(inputs.rule, state.stop, step + 1, num_steps, losses)
+        recorded = {name: recorded[name].at[step - first].set(metrics[name]) for name in recorded}
+        return step + 1, eqx.filter(RunState(*parts, stop), eqx.is_array), orders, recorded
+
+    def unfinished(loop: tuple[Any, ...]) -> Bool[Array, ""]:
+        state = loop[1]
+        bad = diverged(state.skipped, state.streak, num_steps)
+        return (loop[0] < jnp.minimum(last, state.stop.end)) & ~bad.any()
+
+    orders = None if batches is None else batches.order(first)
+    shapes = eqx.filter_eval_shape(update, first, state, orders)[-1]
+    recorded = {name: jnp.zeros((chunk_size, *leaf.shape), leaf.dtype) for name, leaf in shapes.items()}
+    step, arrays, _, recorded = jax.lax.while_loop(unfinished, body, (first, arrays, orders, recorded))
+    return step, eqx.combine(arrays, static), recorded
+
+
+def diverged(
+    skipped: Int[Array | np.ndarray, " repeats"], streak: Int[Array | np.ndarray, " repeats"], num_steps: int | Array
+) -> Bool[Array | np.ndarray, " repeats"]:
+    """Which repeats had too many updates that were not finite: in all, the last among them, or in a row at the end."""
+    too_many = skipped > MAX_SKIPPED_SHARE * num_steps
+    return (too_many & (streak > 0)) | (streak >= MAX_SKIPPED_IN_A_ROW)
+
+
+def compile_chunk(settings: FitSettings, state: RunState, inputs: LoopInputs, chunk_size: int) -> None:
+    """Run no update at all, which compiles the program of all updates."""
+    steps = (jnp.int32(0), jnp.int32(0), jnp.int32(settings.num_steps))
+    with matmul_precision(settings.precision):
+        run_chunk(state, *steps, inputs, chunk_size)
+
+
+@dataclass(frozen=True)
+class Visits:
+    """What happens between two chunks.
+
+    Attributes:
+        chunk_size: Updates between two visits.
+        progress: Whether to show a progress bar.
+        callbacks: Functions that are called with a report.
+        checkpoint: Where the fit is written, or None.
+    """
+
+    chunk_size: int
+    progress: bool
+    callbacks: tuple[Callback, ...] = ()
+    checkpoint: Checkpoint | None = None
+
+
+def run_to_end(run: Run, inputs: LoopInputs, history: Mapping[str, np.ndarray], visits: Visits) -> Posterior:
+    """Chunk after chunk, until the run ends: the posterior. After Ctrl-C it is that of the last finished chunk."""
+    settings, step, state = run.settings, run.step, run.state
+    pieces = {name: [values] for name, values in history.items()}
+    stopped = False
+
+    def posterior() -> Posterior:
+        traces = {name: np.concatenate(values, axis=-1) for name, values in pieces.items()}
+        return Posterior(Run(settings, step, state), inputs.affine, inputs.target.layout, traces, inputs.target)
+
+    def write_checkpoint() -> None:
+        if visits.checkpoint is not None:
+            visits.checkpoint.write(posterior())
+
+    try:
+        with ProgressBar(settings.num_steps, run.step, visits.progress) as bar:
+            while step < int(state.stop.end) and not stopped:
+                before = step
+                step, state, metrics = _next_chunk(settings, step, state, inputs, visits.chunk_size)
+                for name, values in metrics.items():
+                    pieces.setdefault(name, []).append(values)
+                bar.update(step - before, metrics, int(state.stop.end))
+                if (bad := diverged(np.asarray(state.skipped), np.asarray(state.streak), settings.num_steps)).any():
+                    raise FitDiverged(_why_diverged(bad, state, step), posterior())
+                write_checkpoint()
+                if visits.callbacks:
+                    report = report_of(Run(settings, step, state), inputs.target, inputs.affine, metrics, posterior)
+                    answers = [callback(report) for callback in visits.callbacks]
+                    stopped = any(map(is_true, answers))
+    except KeyboardInterrupt:
+        if step == run.step:
+            raise
+        warnings.warn(
+            f"fit was interrupted: the posterior is that of update {step} of {settings.num_steps}.", stacklevel=3
+        )
+        write_checkpoint()
+    return posterior()
+
+
+def _next_chunk(
+    settings: FitSettings, step: int, state: RunState, inputs: LoopInputs, chunk_size: int
+) -> tuple[int, RunState, dict[str, np.ndarray]]:
+    """The step after one more chunk, the state, and the metrics: (updates,), or (repeats, updates)."""
+    steps = (jnp.int32(n) for n in (step, min(step + chunk_size, settings.num_steps), settings.num_steps))
+    with matmul_precision(settings.precision):
+        done, state, recorded = jax.block_until_ready(run_chunk(state, *steps, inputs, chunk_size))
+    metrics = {name: np.asarray(values)[: int(done) - step].T for name, values in recorded.items()}
+    single = settings.repeats == 1
+    return int(done), state, {name: values[0] if single else values for name, values in metrics.items()}
+
+
+def _why_diverged(bad: Bool[np.ndarray, " repeats"], state: RunState, step: int) -> str:
+    skipped, streak = np.asarray(state.skipped), np.asarray(state.streak)
+    worst = int(np.argmax(np.where(bad, streak, -1)))
+    which = f" in repeat {worst}" if len(streak) > 1 else ""
+    return (
+        f"the fit diverged: {skipped[worst]} of {step} updates were not finite and were skipped{which}, the "
+        f"last {streak[worst]} in a row. A smaller learning rate or a rescaled target may help; the last "
+        "good state is in this error's posterior attribute."
+    )

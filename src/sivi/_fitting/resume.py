@@ -1,0 +1,157 @@
+"""Going on from a file or a posterior."""
+
+import os
+from collections import OrderedDict
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+import equinox as eqx
+import jax
+import numpy as np
+from jaxtyping import Array
+
+from .._arguments import check_count
+from .._errors import FitFileError
+from .._repeats import repeat_keys
+from .._run import FitSettings, Run
+from .._storage.codec import fill
+from .._storage.fit_file import read_fit, same_settings
+from ..coordinates import AffineMap
+from ..families import Family
+from ..objectives import Objective
+from ..posterior import Posterior
+from ..stopping import init_stop
+from ..targets import Target, as_target
+from ..targets.fingerprint import fingerprint_of, same_fingerprint
+from .checks import FitArguments, check_rows, given_map, stop_rule_of
+from .start import initial_states
+
+
+def load(
+    path: str | os.PathLike[str],
+    target: Target | Callable[..., Array] | None = None,
+    *,
+    family: Family | None = None,
+    objective: Objective | None = None,
+) -> Posterior:
+    """Read a fit written by `Posterior.save` or as a checkpoint.
+
+    The file holds data only: nothing in it is executed, and a damaged or changed file is refused. A file of an older
+    version loads for sampling whatever became of its objective.
+
+    Args:
+        path: The file.
+        target: What it was fitted to, as it was given to `fit`: then the posterior can also be resumed.
+        family: Needed only if the family has a class of your own, which a file cannot hold: any instance of
+            the same structure, whose parameters are then replaced.
+        objective: Needed only to resume, and only if it holds a class or an Optax transform of your own. One
+            that differs from the file's is refused.
+
+    Returns:
+        The posterior. Without `target` it can sample, but not be resumed.
+    """
+    posterior = with_objective(read_fit(path, family), objective)
+    return posterior if target is None else with_target(posterior, target)
+
+
+def with_objective(posterior: Posterior, objective: Objective | None) -> Posterior:
+    """A posterior whose objective is the one given, where it has none; another one than its own is refused."""
+    stored = posterior.objective
+    if objective is None:
+        return posterior
+    if stored is not None and not same_settings(stored, objective):
+        raise FitFileError(f"objective must be the one the fit was begun with, {stored}; got {objective}.")
+    settings = replace(posterior.run.settings, objective=stored if stored is not None else objective)
+    return replace(posterior, run=replace(posterior.run, settings=settings))
+
+
+def with_target(posterior: Posterior, target: Target | Callable[..., Array]) -> Posterior:
+    """A posterior with its target, and so with its objective's state; another target is refused."""
+    target = _as_target_of(posterior, target)
+    if target.layout.variables != posterior.layout.variables:
+        raise FitFileError(
+            f"the fit is of another model: its unknowns are {_variables(posterior)}, "
+            f"the target's {', '.join(map(str, target.layout.variables))}."
+        )
+    fingerprint = fingerprint_of(posterior.target) if posterior.unattached is None else posterior.unattached.fingerprint
+    if not same_fingerprint(fingerprint_of(target), fingerprint):
+        raise FitFileError("the fit is of another model: the target's score differs from the one it was fitted to.")
+    posterior = replace(posterior, target=target, layout=target.layout)
+    if posterior.unattached is None or posterior.objective is None:
+        return posterior
+    settings, state = posterior.run.settings, posterior.run.state
+    skeleton = eqx.filter_eval_shape(
+        initial_states,
+        settings.bound_objective(),
+        repeat_keys(settings.key, settings.repeats),
+        state.families,
+        posterior.affines,
+        target,
+    )
+    states = fill(skeleton, list(posterior.unattached.state_leaves), "the objective's state")
+    state = eqx.tree_at(lambda s: s.states, state, states, is_leaf=lambda leaf: leaf is None)
+    return replace(posterior, run=replace(posterior.run, state=state), unattached=None)
+
+
+def resumed(
+    target: Target, resume: str | os.PathLike[str] | Posterior, given: FitArguments
+) -> tuple[Run, AffineMap, Mapping[str, np.ndarray]]:
+    """The run to go on with, its coordinates and its history so far; settings other than those it had are refused."""
+    start = resume if isinstance(resume, Posterior) else read_fit(resume, given.family)
+    posterior = with_target(with_objective(start, given.objective), target)
+    run, settings = posterior.run, posterior.run.settings
+    if settings.objective is None:
+        why = None if start.unattached is None else start.unattached.why_no_objective
+        raise FitFileError(f"resume: {why or 'the fit has no objective'}; give objective= again.")
+    check_rows(target, settings.batch_size)
+    _check_same(settings, given)
+    _check_same_coordinates(given.whiten, posterior)
+    num_steps = settings.num_steps if given.num_steps is None else check_count("num_steps", given.num_steps)
+    if num_steps < run.step:
+        raise ValueError(
+            f"num_steps counts from zero and must reach past the {run.step} updates done; got {num_steps}."
+        )
+    rule = stop_rule_of(given.stop, settings.stop_rule)
+    if num_steps != settings.num_steps or rule != settings.stop_rule:
+        stop = init_stop(rule, num_steps, settings.repeats)
+        state = eqx.tree_at(lambda s: s.stop, run.state, stop)
+        run = Run(replace(settings, num_steps=num_steps, stop_rule=rule), run.step, state)
+    return run, posterior.affines, posterior.history
+
+
+def _as_target_of(posterior: Posterior, target: Target | Callable[..., Array]) -> Target:
+    """The target; a function takes the structure of the fit's unknowns."""
+    if isinstance(target, Target):
+        return target
+    node = posterior.layout.treedef.node_data()
+    if node is not None and node[0] is OrderedDict:
+        raise FitFileError(
+            "the file could not hold the structure of the unknowns: give target=sivi.targets.LogDensity(f, like=...)."
+        )
+    return as_target(target, like=posterior.layout)
+
+
+def _variables(posterior: Posterior) -> str:
+    return ", ".join(map(str, posterior.layout.variables))
+
+
+def _check_same(settings: FitSettings, given: FitArguments) -> None:
+    """Refuse to go on with other settings than a fit was begun with."""
+    for name in ("batch_size", "batching", "precision"):
+        value, stored = getattr(given, name), getattr(settings, name)
+        if value is not None and value != stored:
+            raise ValueError(f"{name} must be that of the resumed fit, {stored}; got {value}.")
+    if given.repeats not in (1, settings.repeats):
+        raise ValueError(f"repeats must be that of the resumed fit, {settings.repeats}; got {given.repeats}.")
+
+
+def _check_same_coordinates(whiten: object, posterior: Posterior) -> None:
+    """Refuse to go on in other coordinates than a fit was begun in."""
+    given = given_map(whiten, posterior.dim)
+    if given is None:
+        return
+    same = type(given) is type(posterior.affines) and all(
+        np.allclose(here, there) for here, there in zip(*map(jax.tree.leaves, (given, posterior.affines)), strict=True)
+    )
+    if not same:
+        raise ValueError("whiten must be that of the resumed fit: leave it out.")

@@ -1,0 +1,89 @@
+"""A run of updates as plain data: its settings, which stay, and its state, which every update changes.
+
+What is returned, the training loop and the fit files share these; none of them imports another for it.
+"""
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import equinox as eqx
+from jaxtyping import Array, Int, PRNGKeyArray, PyTree
+
+from ._repeats import only, repeat_keys
+from .families import Family
+from .schedules import RunPlan
+from .stopping import Plateau, StopState
+
+
+@dataclass(frozen=True, eq=False)
+class FitSettings:
+    """What a run was asked to do.
+
+    Attributes:
+        key: The run's key.
+        objective: How it fits; None if a file could not hold it.
+        num_steps: Updates, at most.
+        repeats: Independent fits.
+        batch_size: Rows of data per update; None for all.
+        batching: The order of minibatches, by its name in `sivi.fit`.
+        precision: Of matrix products; None for JAX's own.
+        control_variate: Whether scores of minibatches have a control variate, the score on all data at the centre of
+            the coordinates.
+        stop_rule: The rule that may end the run before `num_steps`.
+    """
+
+    key: PRNGKeyArray
+    objective: Any  # an Objective: what is returned does not import those
+    num_steps: int
+    repeats: int = 1
+    batch_size: int | None = None
+    batching: str = "shuffle"
+    precision: str | None = None
+    control_variate: bool = False
+    stop_rule: Plateau | None = None
+
+    def bound_objective(self) -> Any:
+        """The objective for a run of this length and order of minibatches."""
+        return self.objective.bind(RunPlan.of(self.num_steps, self.batching))
+
+
+class RunState(eqx.Module):
+    """What one update hands to the next: the carry of the compiled loop. All but `stop` has a leading axis of repeats.
+
+    Attributes:
+        families: The families, in the coordinates of the fit.
+        states: The objective's states: critics, optimisers; None in a fit that was loaded without its target.
+        skipped: Updates that were not finite and left out.
+        streak: How many of them are the last ones.
+        stop: Where the run ends.
+    """
+
+    families: Family
+    states: PyTree
+    skipped: Int[Array, " repeats"]
+    streak: Int[Array, " repeats"]
+    stop: StopState
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """A run after `step` updates."""
+
+    settings: FitSettings
+    step: int
+    state: RunState
+
+    @property
+    def finished(self) -> bool:
+        """Whether it came to its end: `num_steps`, or the end of the decay after a plateau."""
+        return self.step >= int(self.state.stop.end)
+
+    def repeat(self, index: int) -> "Run":
+        """One of the repeats as a run of its own."""
+        key = repeat_keys(self.settings.key, self.settings.repeats)[index]
+        parts = (self.state.families, self.state.states, self.state.skipped, self.state.streak)
+        return Run(
+            replace(self.settings, key=key, repeats=1),
+            self.step,
+            RunState(*only(parts, index), self.state.stop.repeat(index)),
+        )

@@ -1,0 +1,220 @@
+"""A posterior as one file, and back: data only, nothing in it is executed."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from .._arguments import describe
+from .._errors import FitFileError
+from .._layout import Layout
+from .._repeats import member_of, stack_repeats
+from .._run import FitSettings, Run, RunState
+from .._version import package_version
+from ..coordinates import AffineMap
+from ..families import Family
+from ..posterior import Posterior, Unattached
+from ..stopping import Plateau, StopState, init_stop
+from ..targets.fingerprint import fingerprint_of
+from . import codec, container
+from .old_names import from_format_2
+
+_FORMAT = 3
+_LARGEST = 2**31 - 1  # steps are counted in 32 bits
+_PLAIN_SETTINGS = ("num_steps", "batch_size", "batching", "precision", "control_variate")
+
+
+def save(posterior: Posterior, path: str | os.PathLike[str], fingerprint: np.ndarray | None = None) -> None:
+    """Write a posterior to one file, whole or not at all.
+
+    Args:
+        posterior: The fit.
+        path: The file's name. An existing file is replaced.
+        fingerprint: Of the posterior's target, if it is known already.
+    """
+    file = Path(path)
+    if not file.parent.is_dir():
+        raise FileNotFoundError(f"path must be in an existing folder; {str(file.parent)!r} is not one.")
+    settings, state, rest = posterior.run.settings, posterior.run.state, posterior.unattached
+    if rest is None:
+        assert posterior.target is not None
+        leaves = [codec.to_numpy(leaf) for leaf in jax.tree.leaves(eqx.filter(state.states, eqx.is_array))]
+        rest = Unattached(tuple(leaves), fingerprint_of(posterior.target) if fingerprint is None else fingerprint)
+    header: dict[str, Any] = {
+        "format": _FORMAT,
+        "versions": {name: package_version(name) for name in ("sivi", "jax", "equinox", "optax", "numpy")},
+        "layout": posterior.layout.to_json(),
+        "settings": {name: getattr(settings, name) for name in _PLAIN_SETTINGS},
+        "run": {
+            "step": posterior.step,
+            "skipped": [int(n) for n in state.skipped],
+            "streak": [int(n) for n in state.streak],
+        },
+        "key": str(jax.random.key_impl(settings.key)),
+    }
+    arrays = {"key": np.asarray(jax.random.key_data(settings.key)), "fingerprint": rest.fingerprint}
+    parts = {
+        "family": state.families,
+        "affine": posterior.affines,
+        "objective": settings.objective,
+        "stop_rule": settings.stop_rule,
+        "stop_state": state.stop,
+    }
+    for name, part in parts.items():
+        header[name], leaves = _encode(part)
+        arrays |= {f"{name}/{i}": leaf for i, leaf in enumerate(leaves)}
+    arrays |= {f"state/{i}": leaf for i, leaf in enumerate(rest.state_leaves)}
+    arrays |= {f"history/{name}": np.asarray(values) for name, values in posterior.history.items()}
+    container.write(file, header, arrays)
+
+
+def read_fit(path: str | os.PathLike[str], family: Family | None = None) -> Posterior:
+    """A fit without its target; see `sivi.load`.
+
+    Args:
+        path: The file.
+        family: An instance of the same structure, for a family that a file cannot hold.
+    """
+    file = Path(path)
+    if not file.is_file():
+        raise FileNotFoundError(f"path must be a fit file; there is no file {str(file)!r}.")
+    header, arrays = container.read(file)
+    if header.get("format") not in (2, _FORMAT):
+        raise FitFileError(
+            f"the file has format {describe(header.get('format'))}; this version of sivi reads 2 and {_FORMAT}."
+        )
+    try:
+        posterior = _decoded(from_format_2(header) if header["format"] == 2 else header, arrays, family)
+        _check_draws(posterior)
+    except FitFileError:
+        raise
+    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, RecursionError) as error:
+        raise FitFileError(f"{file} has a malformed header: {type(error).__name__}: {error}") from error
+    return posterior
+
+
+def same_settings(stored: Any, given: Any) -> bool:
+    """Whether two objectives are of the same classes, with the same settings."""
+    (here, leaves), (there, stored_leaves) = _encode(given), _encode(stored)
+    same = len(leaves) == len(stored_leaves) and all(map(np.array_equal, leaves, stored_leaves))
+    return here == there and same
+
+
+def _encode(part: Any) -> tuple[Any, list[np.ndarray]]:
+    leaves: list[Any] = []
+    try:
+        description = codec.encode(part, leaves)
+    except codec.NotStorable as error:
+        # Its arrays can be kept; its code cannot.
+        description = {"custom": str(error)}
+        leaves = jax.tree.leaves(eqx.filter(part, eqx.is_array))
+    return description, [codec.to_numpy(leaf) for leaf in leaves]
+
+
+def _decoded(header: dict[str, Any], arrays: dict[str, np.ndarray], family: Family | None) -> Posterior:
+    def group(name: str) -> list[np.ndarray]:
+        count = sum(key.startswith(f"{name}/") for key in arrays)
+        return [arrays[f"{name}/{i}"] for i in range(count)]
+
+    def part(name: str, kind: type) -> Any:
+        value = codec.decode(header[name], [jnp.asarray(leaf) for leaf in group(name)])
+        if value is not None and not isinstance(value, kind):
+            raise FitFileError(f"the file's {name} is not a {kind.__name__}: {header[name]}.")
+        return value
+
+    skipped, streak = (_counts(header["run"][name], name) for name in ("skipped", "streak"))
+    repeats = len(skipped)
+    if len(streak) != repeats or not repeats:
+        raise FitFileError(f"the file has {repeats} and {len(streak)} numbers of skipped updates.")
+    plain = {name: header["settings"][name] for name in _PLAIN_SETTINGS}
+    num_steps, step = _count(plain["num_steps"], "num_steps"), _count(header["run"]["step"], "step")
+    if step > num_steps:
+        raise FitFileError(f"the file's step, {step}, is beyond its num_steps, {num_steps}.")
+    if plain["batch_size"] is not None and _count(plain["batch_size"], "batch_size") == 0:
+        raise FitFileError("the file's batch_size is 0.")
+    if not isinstance(plain["batching"], str) or not isinstance(plain["control_variate"], bool):
+        raise FitFileError("the file's batching or control_variate is of the wrong type.")
+    rule = part("stop_rule", Plateau)
+    affines = part("affine", AffineMap)
+    if affines is None:
+        raise FitFileError("the file has no coordinates.")
+    objective, why_not = _objective(header, group("objective"))
+    key = jax.random.wrap_key_data(jnp.asarray(arrays["key"]), impl=header["key"])
+    settings = FitSettings(key=key, objective=objective, repeats=repeats, stop_rule=rule, **plain)
+    state = RunState(
+        families=_family(header["family"], group("family"), family, repeats),
+        states=None,
+        skipped=jnp.asarray(skipped, jnp.int32),
+        streak=jnp.asarray(streak, jnp.int32),
+        stop=part("stop_state", StopState) or init_stop(rule, num_steps, repeats),
+    )
+    return Posterior(
+        run=Run(settings, step, state),
+        affines=affines,
+        layout=Layout.from_json(header["layout"]),
+        history={name.removeprefix("history/"): arrays[name] for name in arrays if name.startswith("history/")},
+        target=None,
+        unattached=Unattached(tuple(group("state")), arrays["fingerprint"], why_not),
+    )
+
+
+def _family(description: Any, leaves: list[np.ndarray], given: Family | None, repeats: int) -> Family:
+    """The families; a given one says how those are built that a file cannot hold, and is compared with others."""
+    if isinstance(description, dict) and "custom" in description:
+        if given is None:
+            raise FitFileError(
+                f"the file's family is of a class that it cannot hold ({description}): give family=, "
+                "an instance of the same structure."
+            )
+        return codec.fill(stack_repeats(given, repeats), leaves, "family")
+    families = codec.decode(description, [jnp.asarray(leaf) for leaf in leaves])
+    if not isinstance(families, Family):
+        raise FitFileError(f"the file's family is none: {describe(description)}.")
+    if given is not None:
+        codec.fill(stack_repeats(given, repeats), leaves, "family")
+    return families
+
+
+def _objective(header: dict[str, Any], leaves: list[np.ndarray]) -> tuple[Any, str | None]:
+    """The objective; or None and why it cannot be read, in a sentence: a fit can be sampled without it."""
+    description = header["objective"]
+    if isinstance(description, dict) and "custom" in description:
+        return None, f"the file's objective holds {description['custom']}, which a file cannot hold"
+    try:
+        objective = codec.decode(description, [jnp.asarray(leaf) for leaf in leaves])
+    except (FitFileError, KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+        return None, f"the file's objective cannot be read by this version of sivi ({str(error).rstrip('.')})"
+    return objective, None
+
+
+def _count(value: Any, name: str) -> int:
+    if type(value) is not int or not 0 <= value <= _LARGEST:
+        raise FitFileError(f"the file's {name} must be a whole number from 0 on; got {describe(value)}.")
+    return value
+
+
+def _counts(values: Any, name: str) -> list[int]:
+    return [_count(value, name) for value in values]
+
+
+def _check_draws(posterior: Posterior) -> None:
+    """Refuse a file whose parts do not belong together: families, coordinates and unknowns must have one length."""
+    dim, repeats = posterior.dim, posterior.repeats
+    leaves = jax.tree.leaves(eqx.filter((posterior.families, posterior.affines), eqx.is_array))
+    if any(leaf.ndim == 0 or leaf.shape[0] != repeats for leaf in leaves):
+        raise FitFileError(f"the file's arrays are not those of {repeats} repeats.")
+
+    def draw(families: Family, affines: AffineMap) -> Any:
+        family, affine = member_of((families, affines), 0)
+        return affine.forward(family.sample(jax.random.key(0)))
+
+    try:
+        out = eqx.filter_eval_shape(draw, posterior.families, posterior.affines)
+    except Exception as error:
+        raise FitFileError(f"the file's family cannot be sampled: {type(error).__name__}: {error}") from error
+    if out.shape != (dim,):
+        raise FitFileError(f"the file's family has draws of shape {out.shape}; its unknowns are {dim} numbers.")

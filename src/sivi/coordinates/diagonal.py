@@ -1,0 +1,40 @@
+"""A scale for every coordinate."""
+
+import jax.numpy as jnp
+from jaxtyping import Array, Float
+
+from .._types import Scalar
+from .base import AffineMap
+
+
+class DiagonalMap(AffineMap):
+    """x = m + s ⊙ u.
+
+    Args:
+        mean: m.
+        scale: s, without zeros.
+
+    Example:
+        >>> DiagonalMap(jnp.array([1.0, 0.0]), jnp.array([2.0, 3.0])).forward(jnp.ones(2)).tolist()
+        [3.0, 3.0]
+    """
+
+    mean: Float[Array, " dim"]
+    scale: Float[Array, " dim"]
+
+    @property
+    def log_det(self) -> Scalar:
+        return jnp.sum(jnp.log(jnp.abs(self.scale)))
+
+    def forward(self, u: Float[Array, " dim"]) -> Float[Array, " dim"]:
+        return self.mean + self.scale * u
+
+    def inverse(self, x: Float[Array, " dim"]) -> Float[Array, " dim"]:
+        return (x - self.mean) / self.scale
+
+    def pull_back(self, score: Float[Array, " dim"]) -> Float[Array, " dim"]:
+        return self.scale * score
+
+    @property
+    def covariance_diagonal(self) -> Float[Array, " dim"]:
+        return self.scale**2

@@ -1,0 +1,52 @@
+"""The map of a user's argument `whiten`."""
+
+import jax.numpy as jnp
+import numpy as np
+
+from .._arguments import default_float, describe
+from .base import AffineMap
+from .dense import DenseMap
+from .diagonal import DiagonalMap
+
+
+def as_affine_map(value: object, dim: int) -> AffineMap:
+    """The map of a user's `whiten=(m, L)`, L a vector (diagonal) or a matrix; or an `AffineMap` itself.
+
+    Example:
+        >>> type(as_affine_map(([0.0, 1.0], [1.0, 2.0]), 2)).__name__
+        'DiagonalMap'
+    """
+    if isinstance(value, AffineMap):
+        if value.dim != dim:
+            raise ValueError(f"whiten must be a map of the target's dim, {dim}; got one of {value.dim}.")
+        return value
+    if not isinstance(value, (tuple, list)) or len(value) != 2:
+        raise TypeError(f"whiten must be a pair (m, L) of an array each, or an AffineMap; got {describe(value)}.")
+    mean, root = (_numbers(part, name) for part, name in zip(value, ("m", "L"), strict=True))
+    if mean.shape != (dim,):
+        raise ValueError(f"whiten=(m, L): m must have shape ({dim},); got {mean.shape}.")
+    if root.shape not in ((dim,), (dim, dim)):
+        raise ValueError(f"whiten=(m, L): L must have shape ({dim},) or ({dim}, {dim}); got {root.shape}.")
+    dtype = default_float()
+    if root.ndim == 1:
+        if not root.all():
+            raise ValueError(f"whiten=(m, L): a diagonal L must have no zeros; got one at {int(np.argmin(root != 0))}.")
+        return DiagonalMap(jnp.asarray(mean, dtype), jnp.asarray(root, dtype))
+    # The units of x do not matter: rows are brought to length one first.
+    lengths = np.linalg.norm(root, axis=1, keepdims=True)
+    condition = np.linalg.cond(root / lengths) if lengths.all() else np.inf
+    if not condition < 1.0 / np.finfo(dtype).eps:
+        raise ValueError(
+            f"whiten=(m, L): L must be invertible in {dtype}; got a matrix with condition number {condition:.1e}."
+        )
+    return DenseMap(jnp.asarray(mean, dtype), jnp.asarray(root, dtype))
+
+
+def _numbers(value: object, name: str) -> np.ndarray:
+    try:
+        array = np.asarray(value, float)
+    except (TypeError, ValueError):
+        raise TypeError(f"whiten=(m, L): {name} must be an array of numbers; got {describe(value)}.") from None
+    if not np.isfinite(array).all():
+        raise ValueError(f"whiten=(m, L): {name} must be finite; got {int((~np.isfinite(array)).sum())} that are not.")
+    return array

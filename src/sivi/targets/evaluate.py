@@ -1,0 +1,138 @@
+"""How a target is evaluated: its shapes before anything compiles, and many points in blocks.
+
+There is one rule for blocks. Points are evaluated side by side, at most `MAX_POINTS` of them, and so few that points ×
+rows of data stay below `MAX_POINTS_TIMES_ROWS`. More points than that go through in blocks, one after the other.
+"""
+
+import math
+from collections.abc import Callable
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+from jaxtyping import Array, Float, Int, PyTree
+
+from .._arguments import check_count, default_float, describe
+from .base import Target
+from .curvature import KnowsCurvature
+
+#: Points in a block, at most: a divisor of round numbers, since a remainder is compiled as a second program.
+MAX_POINTS = 5000
+
+#: Points × rows of data in a block, at most: 64 MB for each number that the target keeps per point and row.
+MAX_POINTS_TIMES_ROWS = 2**24
+
+
+def values_at(function: Callable[[PyTree], PyTree], points: PyTree, num_rows: int = 1) -> PyTree:
+    """Any function of one point at many points, in blocks.
+
+    Args:
+        function: Takes one point: `points` without its leading axis.
+        points: An array of points, or a pytree of arrays that share their leading axis.
+        num_rows: Rows of data that the function goes through for every point.
+
+    Returns:
+        What the function returns, with a leading axis.
+    """
+    num_points = jax.tree.leaves(points)[0].shape[0]
+    block = max(1, min(MAX_POINTS, MAX_POINTS_TIMES_ROWS // num_rows))
+    if block >= num_points:
+        return jax.vmap(function)(points)
+    return jax.lax.map(function, points, batch_size=block)
+
+
+def scores_at(
+    target: Target, points: Float[Array, "*shape dim"], rows: Int[Array, " size"] | None = None
+) -> Float[Array, "*shape dim"]:
+    """Scores at many points, all on the same rows of data; None for all rows."""
+    num_rows = _num_rows(target) if rows is None else int(rows.shape[0])
+    flat = points.reshape(-1, points.shape[-1])
+    return values_at(lambda x: target.score(x, rows), flat, num_rows).reshape(points.shape)
+
+
+def exact_scores_at(
+    target: Target, points: Float[Array, "*shape dim"], rows: Int[Array, " size"] | None = None
+) -> Float[Array, "*shape dim"]:
+    """As `scores_at`, with products in full precision: for differences of scores, which lose leading digits."""
+    with jax.default_matmul_precision("highest"):
+        return scores_at(target, points, rows)
+
+
+def log_probs_at(target: Target, points: Float[Array, "*shape dim"]) -> Float[Array, "*shape"]:
+    """Log densities at many points, on all data."""
+    flat = points.reshape(-1, points.shape[-1])
+    return values_at(target.log_prob, flat, _num_rows(target)).reshape(points.shape[:-1])
+
+
+def values_with_own_rows(
+    function: Callable[[Array, Array | None], Array],
+    target: Target,
+    points: Float[Array, "num dim"],
+    rows: Int[Array, "num batch"] | None,
+) -> Array:
+    """function(x, rows) at many points, each with its own rows of the target's data; with None for all rows.
+
+    The rows of a point are gathered for that point alone. So a row counts, in the rule for blocks, as many times as it
+    has numbers.
+    """
+    if rows is None:
+        return values_at(lambda x: function(x, None), points, _num_rows(target))
+    arrays = jax.tree.leaves(eqx.filter(target, eqx.is_array))
+    data = [array for array in arrays if array.ndim and array.shape[0] == target.num_data]
+    numbers = rows.shape[1] * sum(max(1, array.size // array.shape[0]) for array in data)
+    return values_at(lambda pair: function(*pair), (points, rows), max(1, numbers))
+
+
+def _num_rows(target: Target) -> int:
+    return target.num_data or 1
+
+
+def check_shapes(target: Target, *, log_prob: bool) -> None:
+    """Refuse a target whose score, or log density, has a wrong shape or type; nothing is compiled."""
+    quantities = [("score", (target.dim,), target.score)]
+    if log_prob:
+        quantities.insert(0, ("log density", (), target.log_prob))
+    for name, shape, function in quantities:
+        try:
+            out = eqx.filter_eval_shape(function, jax.ShapeDtypeStruct((target.dim,), default_float()))
+        except Exception as error:
+            error.add_note(f"(raised by the target's {name}, called with a vector of shape ({target.dim},))")
+            raise
+        is_array = isinstance(out, jax.ShapeDtypeStruct) and bool(jnp.issubdtype(out.dtype, jnp.floating))
+        if not is_array or out.shape != shape or out.dtype.itemsize < 4:
+            raise ValueError(
+                f"target: the {name} must be a float32 or float64 array of shape {shape}; got {describe(out)}."
+            )
+    _check_arrays(target)
+
+
+def _check_arrays(target: Target) -> None:
+    """Refuse a target that describes its unknowns wrongly."""
+    if isinstance(target, KnowsCurvature):
+        shapes = target.shapes
+        is_shapes = isinstance(shapes, tuple) and all(isinstance(shape, tuple) for shape in shapes)
+        if not is_shapes or sum(math.prod(shape) for shape in shapes) != target.dim:
+            raise ValueError(
+                f"target: shapes must be a tuple of shapes whose sizes add up to dim, {target.dim}, such as "
+                f"(({target.dim},),); got {shapes!r}."
+            )
+        return
+    ignored = [name for name in ("shapes", "curvature_blocks") if hasattr(type(target), name)]
+    if ignored:
+        raise TypeError(
+            f"target: {type(target).__name__} has {ignored[0]}, which is read only of a sivi.targets.KnowsCurvature: "
+            "derive it from that class, or name the arrays in its layout."
+        )
+    if target.layout.dim != target.dim:
+        raise ValueError(f"target: layout must have dim = {target.dim} numbers; got {target.layout.dim}.")
+
+
+def check_batch_size(target: Target, batch_size: int | None) -> None:
+    """Refuse a minibatch of a target without data, and one larger than the data."""
+    if batch_size is None:
+        return
+    batch_size = check_count("batch_size", batch_size)
+    if target.num_data is None:
+        raise ValueError(f"batch_size needs a target with data, such as a BayesianModel; got {batch_size}.")
+    if batch_size > target.num_data:
+        raise ValueError(f"batch_size must be at most the number of data, {target.num_data}; got {batch_size}.")

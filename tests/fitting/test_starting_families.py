@@ -1,0 +1,51 @@
+"""What a fit starts from: initial weights, the noise of a family, and the family of the default call."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import sivi
+from sivi import _random
+from sivi._networks import MLP
+from sivi.families import DiagonalGaussian, NormalMixing, SemiImplicit
+
+
+@pytest.mark.parametrize("together", [_random.MAX_SIZE, 40])
+def test_weights_are_what_each_key_gives(monkeypatch, precision, together):
+    monkeypatch.setattr(_random, "MAX_SIZE", together)
+    net = MLP(3, 2, hidden=(7, 9), activation="relu", final_scale=0.5, key=jax.random.key(4))
+    keys = jax.random.split(jax.random.key(4), 3)
+    for i, (layer, (a, b)) in enumerate(zip(net.layers, [(3, 7), (7, 9), (9, 2)], strict=True)):
+        weight_key, bias_key = jax.random.split(keys[i])
+        scale, bound = 0.5 if i == 2 else 1.0, a**-0.5
+        weight = jax.random.uniform(weight_key, (min(a, b), max(a, b)), minval=-bound, maxval=bound)
+        bias = jax.random.uniform(bias_key, (b,), minval=-bound, maxval=bound)
+        np.testing.assert_allclose(layer.weight, scale * weight, rtol=1e-6)
+        np.testing.assert_allclose(layer.bias, scale * bias, rtol=1e-6)
+        assert layer.weight.dtype == precision
+
+
+def test_a_raw_key():
+    raw, typed = (DiagonalGaussian(3, 2, key=key) for key in (jax.random.PRNGKey(5), jax.random.key(5)))
+    for one, other in zip(jax.tree.leaves(raw), jax.tree.leaves(typed), strict=True):
+        np.testing.assert_array_equal(one, other)
+
+
+@pytest.mark.parametrize("latent_dim", [2, 3])
+@pytest.mark.parametrize("shape", [(), (5,)])
+def test_noise_of_a_family_is_that_of_its_layers(precision, latent_dim, shape):
+    family = SemiImplicit(NormalMixing(latent_dim), DiagonalGaussian(latent_dim, 2, key=jax.random.key(0)))
+    noise, eps = family.sample_noise(jax.random.key(1), shape)
+    mixing_key, conditional_key = jax.random.split(jax.random.key(1))
+    np.testing.assert_array_equal(noise, family.mixing.sample_noise(mixing_key, shape))
+    np.testing.assert_array_equal(eps, family.conditional.sample_noise(conditional_key, shape))
+
+
+@pytest.mark.parametrize("dim", [2, 20, 200])
+def test_the_default_family_starts_at_the_standard_normal(dim):
+    """Where the target is tried before a fit. The network adds next to nothing to mean and covariance."""
+    family = sivi.defaults.recipe(dim).family(jax.random.key(0))
+    draws = jax.vmap(family.sample)(jax.random.split(jax.random.key(1), 20_000))
+    np.testing.assert_allclose(draws.mean(0), 0.0, atol=0.05)
+    np.testing.assert_allclose(jnp.cov(draws.T), np.eye(dim), atol=0.06)

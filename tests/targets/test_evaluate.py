@@ -1,0 +1,89 @@
+"""How a target is evaluated at many points, and what is checked before."""
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from oracles import linear_gaussian_model
+from sivi._layout import Layout
+from sivi.targets import KnowsCurvature, Target, evaluate
+from sivi.targets.evaluate import check_shapes, log_probs_at, scores_at, values_at
+from sivi.targets.fingerprint import fingerprint_of, same_fingerprint
+
+
+def test_blocks_change_nothing(monkeypatch):
+    model = linear_gaussian_model(24)
+    points = jax.random.normal(jax.random.key(0), (3, 5, 3))
+    whole = scores_at(model, points)
+    monkeypatch.setattr(evaluate, "MAX_POINTS_TIMES_ROWS", 24 * 4)
+    np.testing.assert_allclose(scores_at(model, points), whole, rtol=1e-5)
+    np.testing.assert_allclose(log_probs_at(model, points), jax.vmap(jax.vmap(model.log_prob))(points), rtol=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("num", "rows", "block"), [(5000, 1, None), (5001, 1, 5000), (100, 2**20, 16), (16, 2**20, None), (3, 2**30, 1)]
+)
+def test_one_rule_for_the_size_of_blocks(monkeypatch, num, rows, block):
+    calls, real = [], jax.lax.map
+    monkeypatch.setattr(jax.lax, "map", lambda *a, **k: calls.append(k["batch_size"]) or real(*a, **k))
+    points = {"a": jnp.arange(float(num)), "b": jnp.ones((num, 2))}
+    values = values_at(lambda point: point["a"] + jnp.sum(point["b"]), points, rows)
+    np.testing.assert_array_equal(values, np.arange(num) + 2.0)
+    assert calls == ([] if block is None else [block])
+
+
+class Plain(Target):
+    dim: int = 2
+
+    def log_prob(self, x, batch=None):
+        return -0.5 * jnp.sum(x**2)
+
+
+def test_what_a_target_says_of_its_arrays(as_a_user):
+    class Shaped(Plain):
+        @property
+        def shapes(self):
+            return ((2,),)
+
+    class Longer(Plain):
+        @property
+        def layout(self):
+            return Layout.vector(3)
+
+    with pytest.raises(TypeError, match=r"Shaped has shapes, which is read only of a sivi\.targets\.KnowsCurvature"):
+        check_shapes(Shaped(), log_prob=True)
+    with pytest.raises(ValueError, match="layout must have dim = 2 numbers; got 3"):
+        check_shapes(Longer(), log_prob=True)
+
+
+@pytest.mark.parametrize("shapes", [((3,),), ((2,), (1,)), (2,), [(2,)]])
+def test_shapes_that_do_not_fit_the_unknowns(as_a_user, shapes):
+    wrong = shapes
+
+    class Curved(Plain, KnowsCurvature):
+        @property
+        def shapes(self):
+            return wrong
+
+        def curvature_blocks(self, points, array, axis, rotation):
+            return jnp.eye(2)[None]
+
+        def curvature_trace(self, points, array, axis):
+            return jnp.eye(2)
+
+    rule = r"shapes must be a tuple of shapes whose sizes add up to dim, 2, such as \(\(2,"
+    with pytest.raises(ValueError, match=rule):
+        check_shapes(Curved(), log_prob=True)
+
+
+def test_fingerprints_agree_up_to_rounding_and_tell_models_apart():
+    model = linear_gaussian_model(24)
+    here = fingerprint_of(model)
+    assert here.shape == (4, model.dim)
+    points = np.random.default_rng(0).normal(size=here.shape)
+    np.testing.assert_allclose(here, jax.vmap(model.score)(jnp.asarray(points)), rtol=1e-4, atol=1e-4)
+    assert same_fingerprint(here, here * (1.0 + 1e-4))
+    assert not same_fingerprint(here, here * 1.01)
+    assert not same_fingerprint(here, here[:, :-1])
+    assert not same_fingerprint(here, np.where(here == here.max(), np.nan, here))
