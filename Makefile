@@ -27,7 +27,7 @@ $(VENV)/.lint: $(VENV)/.plot
 	touch $@
 
 $(VENV)/.docs: $(VENV)/.plot
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[plot,arviz]' 'sphinx>=8' 'myst-parser>=4' 'furo>=2024.8'
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[plot,arviz]' 'sphinx>=8' 'myst-parser>=4' 'furo>=2024.8' 'latex2mathml>=3.77'
 	touch $@
 
 $(VENV)/.bench: $(VENV)/.plot

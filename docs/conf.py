@@ -12,14 +12,18 @@ project = "sivi"
 author = "The sivi developers"
 release = version = installed_version("sivi")
 
-extensions = ["sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx.ext.mathjax", "myst_parser", "run_blocks"]
+extensions = ["sphinx.ext.autodoc", "sphinx.ext.napoleon", "myst_parser", "run_blocks", "mathml"]
 exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = f"sivi {release}"
+html_math_renderer = "mathml"  # docs/_ext/mathml.py: no script, no network
+html_static_path = ["_static"]
+html_css_files = ["formulas.css"]
 
 myst_enable_extensions = ["dollarmath"]
 myst_heading_anchors = 3
 
+suppress_warnings = ["ref.python"]  # fields of several classes share a name; nothing here refers to them by it
 autodoc_typehints = "none"  # the docstrings say what the arguments are
 autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True

@@ -1,6 +1,9 @@
 """The code in the documents runs: every Python block of a page, in order, in one namespace."""
 
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,10 +11,13 @@ import pytest
 import sivi
 
 ROOT = Path(__file__).parents[1]
+#: Samples of plug-ins, run as parts of the library: see tests/contracts/extending.py.
+SAMPLES = ROOT / "docs" / "extending.md"
 #: ```python blocks, and ```{run} blocks, which the build of the pages runs too, in full.
 BLOCK = re.compile(r"^```(?:python|\{run\})\n(.*?)^```", re.MULTILINE | re.DOTALL)
 DOCS = sorted(path for path in (ROOT / "docs").rglob("*.md") if "_build" not in path.parts)
-WITH_CODE = [str(path.relative_to(ROOT)) for path in (ROOT / "README.md", *DOCS) if BLOCK.search(path.read_text())]
+PAGES = [path for path in (ROOT / "README.md", *DOCS) if path != SAMPLES]
+WITH_CODE = [str(path.relative_to(ROOT)) for path in PAGES if BLOCK.search(path.read_text())]
 NEEDING_DATA = {"docs/data.md"}
 
 
@@ -45,6 +51,22 @@ def test_python_blocks_run(page, tmp_path, monkeypatch, as_a_user, quick_to_comp
 
 def test_pages_with_code_are_found():
     assert {"README.md", "docs/tutorial.md", *NEEDING_DATA} <= set(WITH_CODE)
+
+
+@pytest.mark.parametrize("name", ["ConditionalELBO", "Funnel", "Logistic", "mala", "sum_to_zero"])
+def test_samples_of_plug_ins_pass_the_contracts(name):
+    """The page's sample as one file, one re-export and one row, in a process of its own, in float32."""
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "contracts.extending"]
+    chosen = f"{name} and not x64 and not Regression"
+    path = os.pathsep.join([str(ROOT / "tests"), *filter(None, [os.environ.get("PYTHONPATH")])])
+    done = subprocess.run(
+        [*command, "tests/contracts", "-k", chosen],
+        cwd=ROOT,
+        env=os.environ | {"PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]  # 5 if the sample has no row
 
 
 def test_links_between_documents_lead_somewhere():
