@@ -190,7 +190,7 @@ def test_updates_of_the_critic_make_no_array_of_length_dim_per_draw():
                     yield from shapes(getattr(inner, "jaxpr", inner))
 
     def critic_update(key):
-        noise = objective.critic_noise(key, critic, family, (others,))
+        noise = objective.critic_noise_source(critic, family).sample_noise(key, (others,))
         return flat(eqx.filter_grad(objective.critic_loss)(critic, jnp.int32(0), family, target, None, noise))
 
     found = set(shapes(jax.make_jaxpr(critic_update)(jax.random.key(0)).jaxpr))
