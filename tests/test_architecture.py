@@ -16,9 +16,9 @@ SOURCE = Path(sivi.__file__).parent
 #: The tiers of docs/architecture.md. A room imports only from itself and from tiers above its own.
 TIERS = """
     _types _errors _version
-    _arguments _renamed _progress _random
-    _backend _repeats constraints schedules
-    _layout coordinates _batches _networks optimizers stopping
+    _arguments _renamed _progress
+    _backend _random constraints schedules
+    _repeats _layout coordinates _batches _networks optimizers stopping
     targets families
     samplers warmup
     critics

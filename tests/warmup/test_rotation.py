@@ -1,5 +1,6 @@
 """Rotating coordinates along the axes of arrays: against Gaussians whose precision is a Kronecker product."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np

@@ -51,7 +51,7 @@ class Annealed(Objective):
         if self.base is not None and self.base.dim != target.dim:
             raise ValueError(f"base must have the target's dim, {target.dim}; got {self.base.dim}.")
         eqx.filter_eval_shape(self.schedule, 0)  # whether it can be called; which β it gives does not matter here
-        self.objective.check(family, Tempered(target, jnp.asarray(np.ones(())), self.base))
+        self.objective.check(family, Tempered(target, jnp.asarray(np.ones((), np.float32)), self.base))
 
     def critic_function(
         self, state: AnnealedState, target: Target, family: Family | None = None

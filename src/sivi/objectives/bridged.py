@@ -93,7 +93,7 @@ class Bridged(Objective):
             raise MissingLogProb(f"base must know its log density; {type(self.base).__name__} knows only its score.")
         eqx.filter_eval_shape(self.schedule, 0)  # whether it can be called
         self.objective.check(family, target)
-        self.objective.check(family, BridgedTarget(target, self.base, jnp.asarray(np.zeros(()))))
+        self.objective.check(family, BridgedTarget(target, self.base, jnp.asarray(np.zeros((), np.float32))))
 
     def critic_function(
         self, state: BridgedState, target: Target, family: Family | None = None
