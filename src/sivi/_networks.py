@@ -1,4 +1,8 @@
-"""Networks that families and critics are made of: the multilayer perceptron, and (μ(z), σ(z))."""
+"""Networks that families and critics are made of: the multilayer perceptron, and (μ(z), σ(z)).
+
+`Linear` stores its weight with the shorter side first. The gradient of a weight over a batch is a matrix product in
+the orientation of storage, and XLA's CPU backend is slower on tall, thin ones; `equinox.nn.MLP` stores (out, in).
+"""
 
 import math
 from collections.abc import Sequence

@@ -1,4 +1,7 @@
-"""Random numbers: of several shapes in one place of a program, and normal ones that are balanced."""
+"""Random numbers: of several shapes in one place of a program, and normal ones that are balanced.
+
+XLA compiles every place where a program makes random numbers anew, and takes long over it: hence `side_by_side`.
+"""
 
 import math
 from collections.abc import Callable, Sequence

@@ -1,4 +1,8 @@
-"""Compiling the next program in a thread, while another one compiles or runs."""
+"""Compiling the next program in a thread, while another one compiles or runs.
+
+On an accelerator a thread compiles the loop of updates, by running none of them on zeros of the right shapes, while
+the warm-up compiles and runs. On a CPU nothing is gained: its cores are busy already.
+"""
 
 import contextlib
 import threading

@@ -1,4 +1,9 @@
-"""All datasets, and the way from a name to arrays."""
+"""All datasets, and the way from a name to arrays.
+
+A file is known by its content. The catalogue names a path, a SHA-256 and addresses, and a file is read only if its
+bytes have that checksum, wherever it lies. A damaged file is downloaded again in the cache, and is an error in the
+user's own folder. The checksum is that of the member, not of the archive, which may be packed anew.
+"""
 
 import contextlib
 import os

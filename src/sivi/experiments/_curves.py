@@ -1,4 +1,8 @@
-"""A fit with its score and its seconds at several stops, which goes on where an interrupted one ended."""
+"""A fit with its score and its seconds at several stops, which goes on where an interrupted one ended.
+
+Points of a curve lie after whole chunks of 500 updates, and timings use the same size: each size is a program of its
+own, slow to compile on an accelerator.
+"""
 
 import json
 import time

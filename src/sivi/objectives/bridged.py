@@ -8,6 +8,9 @@ score in one mode says nothing of another's height. With a share δ of a wide ba
 the space between the modes is filled, and mass flows through it until each mode has its weight. Z is not known and
 need not be: the base's mean share of the density over draws of q, E_q[e^c p₀ / (p + e^c p₀)], equals δ at q = p̃. At
 every update c is the number that makes it so over a few fresh draws, whatever constant log p has.
+
+Above about ten unknowns the two components hardly overlap, and draws belong wholly to one or the other, so the
+default call has no bridge there. It does not help with modes of very unequal width.
 """
 
 from collections.abc import Callable

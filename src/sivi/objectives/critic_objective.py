@@ -1,4 +1,8 @@
-"""Two players, a family and a critic network, updated in turn."""
+"""Two players, a family and a critic network, updated in turn.
+
+The schedules of the critic's optimiser count critic updates. With `critic_steps` above one, a schedule that counted
+family updates would run at another rate than its optimiser's own counter.
+"""
 
 import abc
 from collections.abc import Callable

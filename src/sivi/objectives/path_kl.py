@@ -6,6 +6,11 @@ The reverse KL and its gradient by reparameterisation, where the expected score 
     ∇_φ KL = −E_{z, ε}[(S(x) − ∇log q_φ(x))ᵀ ∂x_φ(z, ε)/∂φ].
 
 The one unknown, ∇log q_φ(x) = E[∇_x log q_φ(x|z) | x], is a regression: s = argmin E‖s(x) − ∇_x log q_φ(x|z)‖².
+
+The value of what is descended, the KL, is unknown. The recorded `loss` is an estimate of E‖S − ∇log q‖², from numbers
+at hand, so that the histories of score-based methods read alike. The critic is trained for `critic_warmup` updates
+before the family moves: with an untrained one the first path gradients are those of log p alone, which pull the
+family to a mode.
 """
 
 from dataclasses import KW_ONLY

@@ -3,6 +3,9 @@
     ELBO_L = E[ log p(x) − log (1/(L+1)) (q(x|z₀) + Σ_{l=1..L} q(x|z_l)) ],    x ~ q(x|z₀), z_l ~ q(z).
 
 The generating z₀ stands among the L + 1 terms, which makes it a lower bound for every L; it rises to the ELBO with L.
+
+The auxiliary z_l are shared by the particles of an update, as in Yin and Zhou's algorithm: networks run m + L times,
+not m·L. The backward pass draws each block of them again from its key, so memory does not depend on L.
 """
 
 from dataclasses import KW_ONLY

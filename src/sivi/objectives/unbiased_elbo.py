@@ -5,6 +5,9 @@
 The chain runs over the mixing layer's base noise γ′, whose density given x is proportional to q(γ′) q_φ(x|h(γ′)). It
 starts at the noise that generated x, an exact draw, and so is stationary throughout; but until it has forgotten its
 start the average is correlated with (z, ε), and the gradient is biased by that.
+
+The inner loop has no branch: conditional scores of dropped iterations are computed and not used. An accelerator waits
+for the host to decide a branch inside a loop, which takes longer than these scores.
 """
 
 from collections.abc import Callable

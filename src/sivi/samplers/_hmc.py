@@ -1,4 +1,7 @@
-"""Hamiltonian Monte Carlo: many chains in step, tuned in a warm-up."""
+"""Hamiltonian Monte Carlo: many chains in step, tuned in a warm-up.
+
+Step size, masses and trajectory length are shared by the chains, so that none waits for another.
+"""
 
 from collections.abc import Callable
 

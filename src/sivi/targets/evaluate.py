@@ -2,6 +2,9 @@
 
 There is one rule for blocks. Points are evaluated side by side, at most `MAX_POINTS` of them, and so few that points ×
 rows of data stay below `MAX_POINTS_TIMES_ROWS`. More points than that go through in blocks, one after the other.
+
+Half precision is refused: scores and conditional scores ε/σ overflow, or lose all digits, and the fit fails late. To
+convert silently would hide that the user's function computes in it.
 """
 
 import math

@@ -1,4 +1,10 @@
-"""Targets made from a user's JAX function: a log density, or a score alone."""
+"""Targets made from a user's JAX function: a log density, or a score alone.
+
+A function passes through `equinox.filter_closure_convert`, so that arrays in its closure become arguments of the
+compiled program: as constants they would be slow to compile, and copied. JAX clamps an index that is out of bounds,
+so with a `dim` that is too small a log density would silently be another one. A function of a vector therefore runs
+once under the index checks of `checkify` before the fit.
+"""
 
 from collections.abc import Callable
 

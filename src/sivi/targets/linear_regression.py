@@ -1,4 +1,8 @@
-"""Conjugate linear regression with unknown noise: a Bayesian model whose posterior can be drawn exactly."""
+"""Conjugate linear regression with unknown noise: a Bayesian model whose posterior can be drawn exactly.
+
+Tests and benchmarks judge fits by it: the posterior is not Gaussian, but skewed in log σ and Student-t in the
+weights.
+"""
 
 import equinox as eqx
 import jax

@@ -1,4 +1,9 @@
-"""Bayesian multinomial logistic regression."""
+"""Bayesian multinomial logistic regression.
+
+The likelihood is one matrix product for all data, with the weights of one class together: otherwise the logits of
+several classes are transposed back and forth. The score has a closed form. The second derivative that SIVI-SM needs
+is then a softmax and two products, where autodiff makes many kernels on a GPU.
+"""
 
 import math
 import warnings

@@ -15,6 +15,9 @@ the curvature of q is Λ̃ = K⁻ᵀ K⁻¹ = I + W (diag θ − I) Wᵀ:
    makes it 1. (In factor analysis of a precision matrix, this is the iterated principal factor method.)
 
 At the end the mean takes Newton steps, see `sivi.warmup.newton_mean`.
+
+Each draw over which the curvature is averaged sees its own part of the rows, and all draws together see all rows
+where they can: the extreme eigenvalues of a curvature estimated from few rows are mostly noise.
 """
 
 from typing import NamedTuple

@@ -20,6 +20,10 @@ s over the rows,
 The columns are those of the current axes, and the axes are measured several times. The noise in an entry of B is then
 proportional to the curvature along both of its directions. With arbitrary vectors ξ, the noise of directions with large
 curvature would hide those with small curvature.
+
+Diagonal scales along new axes start too narrow rather than too wide: at least the mean curvature over the rows of a
+column, and no scale above the widest of the mean-field fit. From a narrow scale the steps recover soon. Under a wide
+one, draws lie where the score says little, and their average throws the mean away first.
 """
 
 from collections.abc import Sequence
