@@ -7,20 +7,26 @@ import pytest
 import sivi
 from sivi import _renamed
 
-ROOMS = {"objectives": _renamed.OBJECTIVES, "targets": _renamed.TARGETS, "warmup": _renamed.WARMUP}
+ROOMS = {
+    "experiments": _renamed.EXPERIMENTS,
+    "objectives": _renamed.OBJECTIVES,
+    "schedules": _renamed.SCHEDULES,
+    "targets": _renamed.TARGETS,
+    "warmup": _renamed.WARMUP,
+}
 
 
 @pytest.mark.parametrize("room", ROOMS)
 def test_names_of_a_room(room):
     module = importlib.import_module(f"sivi.{room}")
     for old, new in ROOMS[room].items():
-        assert old not in module.__all__
+        assert old not in vars(module)
         with pytest.raises(ImportError, match=rf"sivi\.{room}\.{old} is now {new}\."):
             getattr(module, old)
         with pytest.raises(ImportError, match=rf"is now {new}\."):
             exec(f"from sivi.{room} import {old}")
         owner, _, name = new.rpartition(".")
-        assert name in importlib.import_module(owner).__all__
+        assert name in vars(importlib.import_module(owner))
 
 
 @pytest.mark.parametrize(
@@ -28,6 +34,7 @@ def test_names_of_a_room(room):
     [
         (sivi.objectives.PathKL(), "field", r"PathKL\.field is now critic_function"),
         (sivi.objectives.PathKL(), "with_batching", r"is now part of bind\(plan\)"),
+        (sivi.schedules.Timeline(10, 5, 8), "bend", r"Timeline\.bend is now timeline\.decay_start"),
         (sivi.defaults.recipe(2), "held", r"Recipe\.held is now recipe\.hold_share"),
     ],
 )

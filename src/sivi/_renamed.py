@@ -53,8 +53,17 @@ WARMUP = {
 #: Methods of `sivi.objectives.Objective` in version 0.1.
 OBJECTIVE = {
     "field": "critic_function(state, target, family)",
+    "field_of": "full_critic(network, step)",
+    "critic_noise": "critic_noise_source(critic, family)",
     "with_batching": "part of bind(plan), see sivi.schedules.RunPlan",
 }
+
+#: Names of `sivi.schedules` in version 0.1, and of its `Timeline`.
+SCHEDULES = {"Steps": "sivi.schedules.RunLike"}
+TIMELINE = {"bend": "timeline.decay_start"}
+
+#: Names of `sivi.experiments` in version 0.1.
+EXPERIMENTS = {"stem": "sivi.experiments.result_name"}
 
 #: Fields of `sivi.defaults.Recipe` in version 0.1.
 RECIPE = {

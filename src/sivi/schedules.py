@@ -7,13 +7,14 @@ objective: the timeline, and how minibatches follow each other.
 
 import abc
 import dataclasses
-from typing import Any, TypeAlias, TypeVar
+from typing import Any, NoReturn, TypeAlias, TypeVar
 
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
 from ._arguments import describe
+from ._renamed import SCHEDULES, TIMELINE, renamed
 
 
 class Timeline(eqx.Module):
@@ -51,6 +52,9 @@ class Timeline(eqx.Module):
         left = 1.0 - start / self.num_steps
         compressed = start / self.num_steps + left * (step - start) / jnp.maximum(self.end - start, 1.0)
         return jnp.where((step <= start) | (start >= self.num_steps), step / self.num_steps, compressed)
+
+    def __getattr__(self, name: str) -> NoReturn:
+        renamed("Timeline", TIMELINE)(name)
 
     def __mul__(self, updates: int) -> "Timeline":
         """The same run for a player that makes several updates a step, and counts them."""
@@ -234,3 +238,6 @@ def replace_fields(module: _Module, **changes: Any) -> _Module:
     for field in dataclasses.fields(module):  # pyright: ignore[reportArgumentType]
         object.__setattr__(copy, field.name, changes.get(field.name, getattr(module, field.name)))
     return copy
+
+
+__getattr__ = renamed("sivi.schedules", SCHEDULES, ImportError)

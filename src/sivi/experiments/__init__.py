@@ -4,6 +4,8 @@ An experiment is a list of independent jobs, and the figures and tables made fro
 them. A new one is a new file and a line in `EXPERIMENTS`.
 """
 
+from .._renamed import EXPERIMENTS as _OLD_NAMES
+from .._renamed import renamed
 from ._result_files import DamagedResults, command, load, load_related, result_name, save
 from .base import MODES, Experiment, Job, JobResult, Results
 from .mlr_convergence import MLRConvergence
@@ -53,3 +55,5 @@ __all__ = [
     "run",
     "save",
 ]
+
+__getattr__ = renamed("sivi.experiments", _OLD_NAMES, ImportError)
