@@ -1,6 +1,5 @@
 """Conversions and checks of arguments: the messages name the argument, the rule and the value."""
 
-import functools
 import operator
 from collections.abc import Callable
 from typing import Any, SupportsIndex, TypeVar
@@ -74,16 +73,6 @@ def check_count(name: str, value: object, minimum: int = 1) -> int:
     if number < minimum:
         raise ValueError(f"{name} must be at least {minimum}; got {number}.")
     return number
-
-
-def positive(name: str) -> Callable[[object], float]:
-    """`check_positive` of the argument `name`: the converter of a field."""
-    return functools.partial(check_positive, name)
-
-
-def count(name: str, minimum: int = 1) -> Callable[[object], int]:
-    """`check_count` of the argument `name`: the converter of a field."""
-    return functools.partial(check_count, name, minimum=minimum)
 
 
 def check_optional(check: Callable[[str, object], _T], name: str, value: object) -> _T | None:

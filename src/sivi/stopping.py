@@ -1,10 +1,12 @@
 """Early stopping: a plateau of the loss, judged against its own noise."""
 
+from functools import partial
+
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int
 
-from ._arguments import count, default_float, positive
+from ._arguments import check_count, check_positive, default_float
 from .schedules import Timeline
 
 
@@ -31,12 +33,12 @@ class Plateau(eqx.Module):
         >>> rule = Plateau(tolerance=0.02, every=100)
     """
 
-    tolerance: float = eqx.field(static=True, converter=positive("tolerance"))
-    every: int = eqx.field(static=True, kw_only=True, default=250, converter=count("every"))
-    blocks: int = eqx.field(static=True, kw_only=True, default=4, converter=count("blocks", minimum=2))
+    tolerance: float = eqx.field(static=True, converter=partial(check_positive, "tolerance"))
+    every: int = eqx.field(static=True, kw_only=True, default=250, converter=partial(check_count, "every"))
+    blocks: int = eqx.field(static=True, kw_only=True, default=4, converter=partial(check_count, "blocks", minimum=2))
     after: float = eqx.field(static=True, kw_only=True, default=0.5, converter=float)
-    z: float = eqx.field(static=True, kw_only=True, default=2.0, converter=positive("z"))
-    decay: float = eqx.field(static=True, kw_only=True, default=0.5, converter=positive("decay"))
+    z: float = eqx.field(static=True, kw_only=True, default=2.0, converter=partial(check_positive, "z"))
+    decay: float = eqx.field(static=True, kw_only=True, default=0.5, converter=partial(check_positive, "decay"))
 
     def __check_init__(self) -> None:
         if not 0.0 <= self.after < 1.0:

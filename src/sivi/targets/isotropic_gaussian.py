@@ -1,13 +1,14 @@
 """N(0, sd² I)."""
 
 import math
+from functools import partial
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from .._arguments import count, default_float, positive
+from .._arguments import check_count, check_positive, default_float
 from .._types import Scalar
 from .base import ExactTarget
 
@@ -18,8 +19,8 @@ class IsotropicGaussian(ExactTarget):
     Its use is as the start of an annealing path; see `sivi.objectives.Annealed`.
     """
 
-    dim: int = eqx.field(static=True, converter=count("dim"))
-    sd: float = eqx.field(static=True, converter=positive("sd"), default=1.0)
+    dim: int = eqx.field(static=True, converter=partial(check_count, "dim"))
+    sd: float = eqx.field(static=True, converter=partial(check_positive, "sd"), default=1.0)
 
     def log_prob(self, x: Float[Array, " dim"], batch: Int[Array, " batch"] | None = None) -> Scalar:
         return -0.5 * jnp.sum((x / self.sd) ** 2) - self.dim * (math.log(self.sd) + 0.5 * math.log(2 * math.pi))
