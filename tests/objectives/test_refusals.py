@@ -126,3 +126,11 @@ def test_kernel_stein_refuses_a_score_without_a_derivative(around):
     objective = AROUND[around](KernelStein(num_particles=4))
     with pytest.raises(TypeError, match=r"^KernelStein differentiates the target's score, and this target's has no"):
         fit(objective, target=ScoreFunction(on_the_host, dim=2))
+
+
+def test_a_fit_refuses_before_the_warm_up_and_before_anything_compiles(compilations):
+    target = sivi.targets.ScoreFunction(lambda x: -x, dim=2)
+    jax.clear_caches()
+    with pytest.raises(sivi.MissingLogProb, match="SurrogateELBO needs the target's log density"):
+        sivi.fit(target, objective=sivi.objectives.SurrogateELBO(), progress=False)
+    assert compilations() == []

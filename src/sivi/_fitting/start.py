@@ -62,23 +62,25 @@ def settings_of(target: Target, recipe: Recipe, given: FitArguments) -> tuple[Fi
     if family is not None and family.dim != target.dim:
         raise ValueError(f"family must have the target's dim, {target.dim}; got {family.dim}.")
     batch_size = recipe.batch_size if batch_size is None else batch_size
+    num_steps = recipe.num_steps if given.num_steps is None else check_count("num_steps", given.num_steps)
     coordinates = given_map(given.whiten, target.dim)
+    check_rows(target, batch_size)
+    check_shapes(target, log_prob=target.knows_log_prob)
+    objective = recipe.objective(target, family) if objective is None else objective
+    shapes = eqx.filter_eval_shape(lambda: recipe.family(jax.random.key(0))) if family is None else family
+    objective.bind(num_steps).check(shapes, target)
     settings = FitSettings(
         key=as_key(given.key),
-        objective=recipe.objective(target, family) if objective is None else objective,
-        num_steps=recipe.num_steps if given.num_steps is None else check_count("num_steps", given.num_steps),
+        objective=objective,
+        num_steps=num_steps,
         repeats=check_count("repeats", given.repeats),
         batch_size=batch_size,
         batching="shuffle" if given.batching is None else _checked_batching(given.batching),
         precision=given.precision,
         # The library vouches for the centre of a map that a warm-up has found, not for that of given numbers.
         control_variate=batch_size is not None and (coordinates is None or _is_from_warmup(given.whiten)),
-        stop_rule=stop_rule_of(given.stop, recipe.stop_rule() if objective is None else None),
+        stop_rule=stop_rule_of(given.stop, recipe.stop_rule() if given.objective is None else None),
     )
-    check_rows(target, batch_size)
-    check_shapes(target, log_prob=target.knows_log_prob)
-    start = eqx.filter_eval_shape(recipe.family, jax.random.key(0)) if family is None else family
-    settings.objective.bind(settings.num_steps).check(start, target)
     return settings, coordinates
 
 
