@@ -102,13 +102,20 @@ def x64():
         yield
 
 
-@pytest.fixture
-def quick_to_compile():
-    """Programs without most optimisations: a fit compiles in two thirds of the time, and many draws take longer.
+#: Tests whose time goes into many draws, not into compiling: their programs have all optimisations of XLA.
+OPTIMISED = (
+    *("objectives", "metrics", "samplers", "warmup", "fitting/test_fit.py", "test_benchmark_tasks.py"),
+    *(f"contracts/test_{name}.py" for name in ("families", "samplers", "targets")),
+)
 
-    For tests that make few updates and compare no numbers with those of other programs.
-    """
-    jax.config.update("jax_disable_most_optimizations", True)
+
+@pytest.fixture(autouse=True, scope="module")
+def optimisations(request):
+    """All others compile without most of them, in two thirds of the time, and hold for a fit of a few updates."""
+    tests = Path(__file__).parent
+    path = Path(request.node.path)
+    name = path.relative_to(tests).as_posix() if path.is_relative_to(tests) else ""
+    jax.config.update("jax_disable_most_optimizations", not name.startswith(OPTIMISED))
     yield
     jax.config.update("jax_disable_most_optimizations", False)
 

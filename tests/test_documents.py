@@ -21,11 +21,16 @@ WITH_CODE = [str(path.relative_to(ROOT)) for path in PAGES if BLOCK.search(path.
 NEEDING_DATA = {"docs/data.md"}
 
 
-@pytest.mark.parametrize(
-    "page",
-    [pytest.param(page, marks=pytest.mark.needs_data) if page in NEEDING_DATA else page for page in WITH_CODE],
-)
-def test_python_blocks_run(page, tmp_path, monkeypatch, as_a_user, quick_to_compile):
+def marked(page):
+    """README, tutorial and most of the guide run always, the other pages with the slow tests."""
+    marks = [pytest.mark.needs_data] if page in NEEDING_DATA else []
+    always = ("README", "docs/tutorial", "docs/guide/targets", "docs/guide/posterior")
+    marks += [] if page.startswith(always) else [pytest.mark.slow]
+    return pytest.param(page, marks=marks)
+
+
+@pytest.mark.parametrize("page", [marked(page) for page in WITH_CODE])
+def test_python_blocks_run(page, tmp_path, monkeypatch, as_a_user):
     import matplotlib
 
     matplotlib.use("Agg")
@@ -37,6 +42,9 @@ def test_python_blocks_run(page, tmp_path, monkeypatch, as_a_user, quick_to_comp
     def short(*arguments, **settings):
         """The page's fits with a few updates each, in x itself: here only that they run is of interest."""
         settings = {"whiten": None} | settings
+        if not settings.keys() & {"objective", "resume", "family"}:
+            quick = sivi.objectives.PathKL(num_particles=16, critic_steps=1, critic_warmup=0)
+            settings["objective"] = sivi.objectives.Annealed(quick)
         steps = 10 if settings.get("num_steps") is None and "resume" not in settings else settings.get("num_steps")
         return fit(*arguments, **settings | {"num_steps": steps and min(steps, 50), "progress": False})
 

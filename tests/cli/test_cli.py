@@ -262,7 +262,7 @@ def test_help_has_examples(capsys):
         assert "example" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("chains", ["NUTS", "HMC"])
+@pytest.mark.parametrize("chains", [pytest.param("NUTS", marks=pytest.mark.slow), "HMC"])
 def test_demo(tmp_path, capsys, monkeypatch, chains):
     if chains == "HMC":
         monkeypatch.setitem(sys.modules, "blackjax", None)

@@ -20,8 +20,6 @@ from contracts.plugins import (
 from sivi import optimizers
 from sivi.targets import Banana, Target
 
-pytestmark = pytest.mark.usefixtures("quick_to_compile")
-
 ALL_OBJECTIVES = OBJECTIVES | CUSTOM_OBJECTIVES
 FITTED = [name for name in ALL_OBJECTIVES if name not in SAME_STATE]
 BATCHES_SEEN = []

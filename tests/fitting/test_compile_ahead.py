@@ -27,7 +27,7 @@ def test_the_same_fit(monkeypatch):
     np.testing.assert_array_equal(plain.sample(10, key=1), ahead.sample(10, key=1))
 
 
-@pytest.mark.parametrize("x64", [False, True])
+@pytest.mark.parametrize("x64", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_the_updates_are_compiled_in_the_thread(worthwhile, x64):
     """In the types of the thread that asks for it, which a context may have changed."""
     compiled = []

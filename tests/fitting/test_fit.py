@@ -39,6 +39,7 @@ def assert_same(a, b):
 
 
 class TestRun:
+    @pytest.mark.slow
     def test_learns_a_correlated_gaussian(self):
         """Means, sds and the correlation of a shifted, stretched Gaussian, from the default call."""
         covariance = np.array([[1.0, 0.7], [0.7, 2.0]])

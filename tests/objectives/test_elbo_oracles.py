@@ -66,6 +66,7 @@ def test_surrogate_bound_lies_under_the_elbo_and_rises_to_it():
     np.testing.assert_allclose(mean[4] / mean[3], 0.1, rtol=0.3)
 
 
+@pytest.mark.slow
 def test_surrogate_bound_and_gradient_with_sigma_of_z_go_to_those_of_the_elbo():
     """ELBO less bound, with log q by quadrature on the bound's own draws: positive, and falling as c/L."""
     family, target = quadrature_family("implicit"), sivi.targets.Multimodal()
@@ -304,6 +305,7 @@ def test_inner_chain_averages_the_score_of_q_when_sigma_depends_on_z(mixing):
     assert float(jnp.abs((scores.mean(0) - truth) / error).max()) < bonferroni(2)
 
 
+@pytest.mark.slow
 def test_unbiased_gradient_with_sigma_of_z_is_that_of_the_elbo_by_quadrature():
     """A long inner chain, against autodiff of log p − log q, draw for draw.
 

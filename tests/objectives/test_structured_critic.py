@@ -143,7 +143,8 @@ def test_mean_of_the_loss_is_that_over_draws_of_the_family(x64):
     assert abs(float(long.mean() - short.mean())) < bonferroni(1) * error
 
 
-@pytest.mark.parametrize("mixing", [pytest.param("normal", marks=pytest.mark.slow), "implicit"])
+@pytest.mark.slow
+@pytest.mark.parametrize("mixing", ["normal", "implicit"])
 def test_a_trained_critic_is_the_score_of_q_by_quadrature(mixing):
     """With the family held still: two arms of a curve in the plane, where the linear start is far off."""
     key = jax.random.key(2)

@@ -103,6 +103,7 @@ def test_value_for_a_critic_off_by_a_field(setting, size):
     assert max(largest_z(result, truth).values()) < bonferroni(1)
 
 
+@pytest.mark.slow
 def test_the_critic_climbs_to_the_fisher_divergence():
     """With the family held still, a trained critic attains the maximum of Theorem 1."""
     import optax

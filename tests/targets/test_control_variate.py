@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import sivi
-from sivi._fitting import loop
+from sivi._fitting import loop, start
 from sivi._layout import Layout
 from sivi.coordinates import DiagonalMap
 from sivi.targets import ControlVariate, LogisticRegression, ScoreFunction, Target, Tempered, Whitened
@@ -73,19 +73,23 @@ def test_a_fit_with_minibatches_has_one_at_the_centre_that_was_found(monkeypatch
     target = LogisticRegression(rng.normal(size=(40, 2)), rng.random(40) < 0.5)
     objective = sivi.objectives.ScoreMatching(num_particles=8, critic=sivi.critics.MLPCritic((4,)))
     settings = {"key": 0, "num_steps": 4, "progress": False, "chunk_size": 2, "objective": objective}
-    for whiten in (None, (np.ones(2), np.ones(2))):
-        assert not sivi.fit(target, batch_size=10, whiten=whiten, **settings).settings.control_variate
-    assert not sivi.fit(target, **settings).settings.control_variate
-    assert centres == []
+
+    def has_one(whiten, batch_size):
+        given = start.FitArguments(0, None, objective, 4, batch_size, None, whiten, None, 1, None)
+        return start.settings_of(target, sivi.defaults.recipe(2, 40), given)[0].control_variate
+
+    assert not has_one(None, 10)
+    assert not has_one((np.ones(2), np.ones(2)), 10)
+    assert not has_one("auto", None)
+    assert has_one("auto", 10)
     path = tmp_path / "half.sivi"
     half = sivi.fit(target, batch_size=10, callbacks=[lambda report: True], **settings)
     half.save(path)
     rest = sivi.fit(target, resume=path, progress=False)
     assert half.settings.control_variate
     assert rest.settings.control_variate
-    again = sivi.fit(target, batch_size=10, whiten=half.affine, **settings)
-    assert again.settings.control_variate
-    assert len(centres) == 3
+    assert has_one(half.affine, 10)
+    assert len(centres) == 2
     for centre in centres:
         np.testing.assert_array_equal(centre[0], half.affine.mean)
 

@@ -80,7 +80,10 @@ def warm(key, target, rank, num_starts=2, **settings):
     return gaussian_warmup(key, target, num_starts=num_starts, rank=rank, **settings)
 
 
-@pytest.mark.parametrize(("make", "rank"), [(wide_target, 8), (narrow_target, 4)], ids=["wide", "narrow"])
+@pytest.mark.parametrize(
+    ("make", "rank"),
+    [pytest.param(wide_target, 8, id="wide"), pytest.param(narrow_target, 4, id="narrow", marks=pytest.mark.slow)],
+)
 def test_few_directions_among_many(make, rank):
     target, sd = make(400, rank)
     affine = warm(jax.random.key(0), target, rank + 2)

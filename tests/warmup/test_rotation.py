@@ -294,6 +294,7 @@ def test_warm_up_of_a_matrix_gaussian():
     assert errors["as it is"] > 0.3
 
 
+@pytest.mark.slow
 def test_the_default_of_high_dimension_rotates_by_itself():
     target, _, _ = kronecker(20, 8)
     affine = gaussian_warmup(jax.random.key(0), target, num_starts=2, rank=8)
