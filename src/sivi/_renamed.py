@@ -1,19 +1,30 @@
 """Public names that have changed: the old one raises an error that gives the new."""
 
 from collections.abc import Callable, Mapping
-from typing import NoReturn
+from typing import Any, NoReturn
 
 
-def renamed(owner: str, names: Mapping[str, str], error: type[Exception] = AttributeError) -> Callable[[str], NoReturn]:
-    """A `__getattr__` for the old names of a class or module; the new ones are written out in full.
+def renamed(owner: str, names: Mapping[str, str]) -> Callable[[str], NoReturn]:
+    """A `__getattr__` for the old names of a module; the new ones are written out in full.
 
-    For a module the error is an `ImportError`: Python replaces the text of another one in `from ... import ...`.
+    The error is an `ImportError`: Python replaces the text of any other one in `from ... import ...`.
     """
 
     def __getattr__(name: str) -> NoReturn:  # noqa: N807
         if name in names:
-            raise error(f"{owner}.{name} is now {names[name]}.")
-        raise AttributeError(f"{owner} has no attribute {name!r}.")
+            raise ImportError(f"{owner}.{name} is now {names[name]}.")
+        raise AttributeError(f"module {owner!r} has no attribute {name!r}")
+
+    return __getattr__
+
+
+def old_names(names: Mapping[str, str]) -> Callable[[Any, str], Any]:
+    """A `__getattr__` for the old names of a class."""
+
+    def __getattr__(self: Any, name: str) -> Any:  # noqa: N807
+        if name in names:
+            raise AttributeError(f"{type(self).__name__}.{name} is now {names[name]}.")
+        return object.__getattribute__(self, name)  # raises the error that led here, also that of a property
 
     return __getattr__
 

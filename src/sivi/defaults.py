@@ -6,14 +6,14 @@ fit, in which the warm-up Gaussian is N(0, I): family and critic start there.
 
 import math
 from dataclasses import dataclass, fields
-from typing import NoReturn
+from typing import TYPE_CHECKING
 
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import PRNGKeyArray
 
 from ._arguments import check_count
-from ._renamed import RECIPE, renamed
+from ._renamed import RECIPE, old_names
 from .coordinates import AffineMap
 from .critics import CriticSettings, MLPCritic, StructuredCritic
 from .families import DiagonalGaussian, Family, NormalMixing, SemiImplicit
@@ -155,8 +155,8 @@ class Recipe:
         after = self.bridge_until if self.bridge_share else self.annealed_share
         return Plateau(self.plateau_tolerance * self.dim, every=150, after=after)
 
-    def __getattr__(self, name: str) -> NoReturn:
-        renamed("Recipe", RECIPE)(name)
+    if not TYPE_CHECKING:
+        __getattr__ = old_names(RECIPE)
 
     def __str__(self) -> str:
         width = max(len(field.name) for field in fields(self))

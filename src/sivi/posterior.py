@@ -3,7 +3,7 @@
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 import jax
@@ -13,7 +13,7 @@ from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from ._arguments import as_key, check_count, default_float
 from ._layout import Layout
-from ._renamed import POSTERIOR, renamed
+from ._renamed import POSTERIOR, old_names
 from ._repeats import across_repeats, member_of, only, repeat_keys
 from ._run import FitSettings, Run
 from ._types import KeyLike
@@ -36,11 +36,13 @@ class Unattached:
     Attributes:
         state_leaves: The arrays of the objective's states.
         fingerprint: Of the target, see `sivi.targets.fingerprint`.
+        objective: The objective as the file describes it, with its arrays.
         why_no_objective: Why the objective could not be read, in a sentence; None if it could.
     """
 
     state_leaves: tuple[np.ndarray, ...]
     fingerprint: np.ndarray
+    objective: tuple[Any, list[np.ndarray]] | None
     why_no_objective: str | None = None
 
 
@@ -248,8 +250,8 @@ class Posterior:
 
         save(self, path)
 
-    def __getattr__(self, name: str) -> NoReturn:
-        renamed("Posterior", POSTERIOR)(name)
+    if not TYPE_CHECKING:  # a type checker would take every name for one of these
+        __getattr__ = old_names(POSTERIOR)
 
     def __repr__(self) -> str:
         names = ", ".join(f"{v.name}{list(v.shape)}" for v in self.layout.variables)

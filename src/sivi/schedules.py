@@ -7,14 +7,14 @@ objective: the timeline, and how minibatches follow each other.
 
 import abc
 import dataclasses
-from typing import Any, NoReturn, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
 from ._arguments import describe
-from ._renamed import SCHEDULES, TIMELINE, renamed
+from ._renamed import SCHEDULES, TIMELINE, old_names, renamed
 
 
 class Timeline(eqx.Module):
@@ -53,8 +53,8 @@ class Timeline(eqx.Module):
         compressed = start / self.num_steps + left * (step - start) / jnp.maximum(self.end - start, 1.0)
         return jnp.where((step <= start) | (start >= self.num_steps), step / self.num_steps, compressed)
 
-    def __getattr__(self, name: str) -> NoReturn:
-        renamed("Timeline", TIMELINE)(name)
+    if not TYPE_CHECKING:
+        __getattr__ = old_names(TIMELINE)
 
     def __mul__(self, updates: int) -> "Timeline":
         """The same run for a player that makes several updates a step, and counts them."""
@@ -234,10 +234,13 @@ _Module = TypeVar("_Module", bound=eqx.Module)
 
 def replace_fields(module: _Module, **changes: Any) -> _Module:
     """A copy of settings with some fields changed; unlike `dataclasses.replace` it converts nothing."""
+    fields = [field.name for field in dataclasses.fields(module)]  # pyright: ignore[reportArgumentType]
+    if unknown := changes.keys() - set(fields):
+        raise TypeError(f"{type(module).__name__} has no field {sorted(unknown)[0]!r}.")
     copy = object.__new__(type(module))
-    for field in dataclasses.fields(module):  # pyright: ignore[reportArgumentType]
-        object.__setattr__(copy, field.name, changes.get(field.name, getattr(module, field.name)))
+    for name in fields:
+        object.__setattr__(copy, name, changes.get(name, getattr(module, name)))
     return copy
 
 
-__getattr__ = renamed("sivi.schedules", SCHEDULES, ImportError)
+__getattr__ = renamed("sivi.schedules", SCHEDULES)

@@ -16,7 +16,7 @@ import pytest
 import sivi
 from contracts.plugins import small_family
 from oracles import LinearGaussian, linear_gaussian_family
-from sivi._storage import codec, old_names
+from sivi._storage import atomic, codec, old_names
 from sivi.critics import MLPCritic
 from sivi.objectives import ScoreMatching
 from sivi.targets import Banana
@@ -169,6 +169,11 @@ class TestFile:
             lambda h: h["settings"].update(batch_size=0),
             lambda h: h["settings"].update(num_steps="6"),
             lambda h: h["arrays"].extend([["x", "float32", [0]]] * 200_000),
+            lambda h: h["layout"]["variables"][0].__setitem__(1, [-1, -2]),
+            lambda h: h["layout"]["variables"][0].__setitem__(2, "complex7"),
+            lambda h: h["layout"].update(structure={"dict": {"a": 0, "b": 1}}),
+            lambda h: h["settings"].update(batching="sorted"),
+            lambda h: h["run"].update(step=5),  # the history has six
         ],
     )
     def test_a_forged_header_is_refused_even_with_a_right_checksum(self, path, change):
@@ -187,6 +192,31 @@ class TestFile:
     def test_into_a_folder_that_does_not_exist(self, posterior, tmp_path):
         with pytest.raises(FileNotFoundError, match="path must be in an existing folder"):
             posterior.save(tmp_path / "no" / "fit.sivi")
+
+
+def forge_arrays(path, change):
+    """Change the arrays of a file, and make its checksum right."""
+    header, arrays = sivi._storage.container.read(path)
+    change(arrays)
+    header.pop("arrays")
+    sivi._storage.container.write(path, header, arrays)
+
+
+@pytest.mark.parametrize("end", [7, 10**6, -1])
+def test_a_run_that_would_never_end_is_refused(path, end):
+    header, _ = sivi._storage.container.read(path)
+    index = header["stop_state"]["fields"]["end"]["array"]
+    forge_arrays(path, lambda arrays: arrays.update({f"stop_state/{index}": np.int32(end)}))
+    with pytest.raises(sivi.FitFileError, match=f"run ends at update {end} of 6"):
+        sivi.load(path)
+
+
+def test_stop_state_of_another_shape(path):
+    header, _ = sivi._storage.container.read(path)
+    index = header["stop_state"]["fields"]["end"]["array"]
+    forge_arrays(path, lambda arrays: arrays.update({f"stop_state/{index}": np.zeros(2, np.int32)}))
+    with pytest.raises(sivi.FitFileError, match="stop state has a end of the wrong shape"):
+        sivi.load(path)
 
 
 class TestSizes:
@@ -213,6 +243,12 @@ class TestWriting:
     def test_a_new_file_has_the_permissions_of_any_new_file(self, path, tmp_path):
         (tmp_path / "other").write_text("")
         assert path.stat().st_mode == (tmp_path / "other").stat().st_mode
+
+    def test_a_private_file_is_private_while_it_is_written(self, path, tmp_path):
+        os.chmod(path, 0o600)
+        modes = []
+        atomic.write_whole(path, lambda temporary: modes.append(temporary.stat().st_mode & 0o777))
+        assert modes == [0o600]
 
     def test_a_link_stays_one(self, posterior, path, tmp_path):
         folder = tmp_path / "large disk"
@@ -270,12 +306,12 @@ class TestCheckpoint:
 
     def test_what_a_killed_run_left_is_removed_and_what_a_living_one_writes_is_not(self, tmp_path):
         path, dead = tmp_path / "fit.sivi", 2**22 + 1  # above the largest process number of Linux
-        host = sivi._storage.atomic._host()
-        leftovers = [f".fit.{dead}.tmp.sivi", f".fit.{host}-{dead}-0123abcd.tmp.sivi"]
+        host = atomic._host()
+        leftovers = [f".fit.{dead}.tmp.sivi", *(f".fit.{host}-{pid}-0123abcd.tmp.sivi" for pid in (dead, os.getpid()))]
         others = [
-            f".fit.{host}-{os.getpid()}-0123abcd.tmp.sivi",
-            ".other.1.tmp.sivi",
-            f".fit.elsewhere-{dead}-a.tmp.sivi",
+            f".fit.{host}-{os.getppid()}-0123abcd.tmp.sivi",
+            f".other.{dead}.tmp.sivi",
+            f".fit.elsewhere-{dead}-a.tmp.sivi",  # of another machine, and young
         ]
         for name in (*leftovers, *others):
             (tmp_path / name).write_text("half")
@@ -293,6 +329,31 @@ class TestCheckpoint:
             self.fit(path, callbacks=[write_between])
         assert caught.value.posterior.step == 12
         assert sivi.load(path).step == 8
+
+    def test_an_interrupt_right_after_a_write_is_not_taken_for_another_run(self, tmp_path, monkeypatch):
+        replace = os.replace
+
+        def interrupted(source, path):
+            replace(source, path)
+            monkeypatch.setattr(os, "replace", replace)
+            raise KeyboardInterrupt
+
+        def interrupt_the_next(report):
+            if report.step == 4:
+                monkeypatch.setattr(os, "replace", interrupted)
+
+        with pytest.warns(UserWarning, match="update 8 of 12"):
+            posterior = self.fit(tmp_path / "fit.sivi", callbacks=[interrupt_the_next])
+        assert posterior.step == sivi.load(tmp_path / "fit.sivi").step == 8
+
+    def test_through_a_link_in_a_folder_that_cannot_be_written(self, tmp_path):
+        for name in ("links", "disk"):
+            (tmp_path / name).mkdir()
+        link = tmp_path / "links" / "fit.sivi"
+        link.symlink_to(tmp_path / "disk" / "fit.sivi")
+        self.fit(link, num_steps=4)
+        assert link.is_symlink()
+        assert (tmp_path / "disk" / "fit.sivi").is_file()
 
     def test_a_checkpoint_that_was_removed_is_written_again(self, tmp_path):
         path = tmp_path / "fit.sivi"
@@ -323,6 +384,20 @@ class TestOtherVersions:
         forge(path, lambda h: h["objective"].update({"class": "NoSuchObjective"}))
         sivi.load(path).save(tmp_path / "again.sivi")
         assert sivi.load(tmp_path / "again.sivi", Banana(), objective=OBJECTIVE).state is not None
+
+    def test_saving_it_again_keeps_the_objective_that_could_not_be_read(self, path, tmp_path):
+        forge(path, lambda h: h["objective"].update({"class": "NoSuchObjective"}))
+        sivi.load(path).save(tmp_path / "again.sivi")
+        forge(tmp_path / "again.sivi", lambda h: h["objective"].update({"class": "ScoreMatching"}))
+        assert sivi.fit(Banana(), resume=tmp_path / "again.sivi", num_steps=9, progress=False).step == 9
+
+    def test_an_objective_that_is_none(self, path):
+        forge(path, lambda h: h.update(objective=codec.encode(sivi.Plateau(0.1), [])))
+        assert sivi.load(path).objective is None
+        with pytest.raises(sivi.FitFileError, match="has no objective; give objective= again"):
+            sivi.fit(Banana(), resume=path, progress=False)
+        with pytest.raises(TypeError, match="objective must be a sivi objective; got <class"):
+            sivi.load(path, Banana(), objective=ScoreMatching)
 
     def test_old_names_of_classes_and_fields(self, posterior, path, monkeypatch):
         monkeypatch.setitem(old_names.CLASSES, "OldFamily", "SemiImplicit")

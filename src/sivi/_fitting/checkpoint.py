@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 
 from .._errors import CheckpointError
-from .._storage.atomic import remove_leftovers
+from .._storage.atomic import real_file, remove_leftovers
 from .._storage.fit_file import save
 from ..posterior import Posterior
 from ..targets.fingerprint import fingerprint_of
@@ -25,21 +25,23 @@ class Checkpoint:
     def __init__(self, path: str | os.PathLike[str]):
         self.path = _writable(path)
         remove_leftovers(self.path)
-        self._last_written = _signature(self.path)
+        self._known = {_signature(self.path)}  # states of the file that are no other run's
         self._fingerprint: np.ndarray | None = None
 
     def write(self, posterior: Posterior) -> None:
         """Write the fit, or raise a `CheckpointError` that carries it."""
         if self._fingerprint is None and posterior.target is not None:
             self._fingerprint = fingerprint_of(posterior.target)
-        on_disk = _signature(self.path)
-        if on_disk is not None and on_disk != self._last_written:
+        if _signature(self.path) not in {*self._known, None}:
             raise self._error("another run has written it since", posterior)
         try:
-            save(posterior, self.path, fingerprint=self._fingerprint)
+            # Known before it has its name: an interrupt may come right after that.
+            save(posterior, self.path, fingerprint=self._fingerprint, before=self._expect)
         except OSError as error:
             raise self._error(error.strerror or str(error), posterior) from error
-        self._last_written = _signature(self.path)
+
+    def _expect(self, status: os.stat_result) -> None:
+        self._known = {_signature(self.path), _key(status)}
 
     def _error(self, reason: str, posterior: Posterior) -> CheckpointError:
         return CheckpointError(
@@ -55,12 +57,16 @@ def _signature(path: Path) -> tuple[int, ...] | None:
         status = path.stat()
     except OSError:
         return None
+    return _key(status)
+
+
+def _key(status: os.stat_result) -> tuple[int, ...]:
     return status.st_ino, status.st_size, status.st_mtime_ns
 
 
 def _writable(checkpoint: str | os.PathLike[str]) -> Path:
-    """The path of a checkpoint that can be written."""
-    path = Path(checkpoint)
+    """The file of a checkpoint, where a link leads to, if it can be written."""
+    path = real_file(checkpoint)
     if not path.parent.is_dir():
         raise FileNotFoundError(f"checkpoint must be in an existing folder; {str(path.parent)!r} is not one.")
     if path.is_dir():

@@ -46,34 +46,34 @@ def fit(
     Args:
         target: A `sivi.targets.Target`, or any JAX function x → log p(x), up to a constant.
         dim: Length of x, for a function of a vector.
-        like: Instead of `dim`, an example pytree of floats, and of constraints such as `sivi.positive()`: the function
-            takes that structure, and samples come back in it. The density is that of the constrained variables.
-        key: An int or a JAX key. The result is a function of it and of the other arguments alone.
-        family: What is fitted. Like all that is left out, it is chosen from the number of unknowns and of data:
-            `print(sivi.defaults.recipe(dim))` shows how.
+        like: Instead of `dim`, an example pytree of floats, and of constraints such as `sivi.positive()`. The function
+            takes this structure, and samples come back in it. The density is that of the constrained variables.
+        key: An int or a JAX key. The result depends on it and on the other arguments alone.
+        family: What is fitted. The default, like those of all arguments, follows from the number of unknowns and of
+            data: `print(sivi.defaults.recipe(dim))` shows it.
         objective: How it is fitted.
         num_steps: Number of updates, at most, counted from zero: a resumed fit continues to it.
         batch_size: Rows of data per update, for a target with data.
-        batching: Which rows: `"shuffle"`, the default, goes through them in a new order every epoch, and `"rotate"`
-            through one order over and over.
+        batching: The order of the rows. `"shuffle"`, the default, draws a new order for every epoch; `"rotate"` repeats
+            one order.
         whiten: The coordinates u of the fit, x = m + L u. `"auto"` finds them by a short Gaussian fit, `None` takes x
             as it is, and a pair (m, L) gives them; L is a matrix, or a vector for a diagonal one. Family and objective
             live in u.
-        precision: Of the products of matrices, as `jax.default_matmul_precision` names it: `"float32"`,
-            `"tensorfloat32"`, `"bfloat16"`, `"highest"`. None leaves it to JAX, which on a GPU of today takes
-            `"tensorfloat32"`, and on a CPU `"float32"`.
+        precision: Matrix-product precision, by the names of `jax.default_matmul_precision`: `"float32"`,
+            `"tensorfloat32"`, `"bfloat16"`, `"highest"`. None leaves it to JAX: `"tensorfloat32"` on current GPUs,
+            `"float32"` on a CPU.
         repeats: Number of independent fits, each with its own key and coordinates, run as one program. The posterior
-            is their equal mixture. With a `family` that is given, or `whiten` other than `"auto"`, they all start from
-            the same one, and agree more easily.
-        stop: A rule that may end the fit before `num_steps`; `"auto"` is the default objective's own, and none for an
-            objective that is given. None for never.
+            is their equal mixture. With a given `family`, or `whiten` other than `"auto"`, they all start alike, and
+            agree more easily.
+        stop: An early-stopping rule, `sivi.Plateau`, or None for none. `"auto"` is the rule of the default objective,
+            and none for a given one.
         chunk_size: Updates between two visits to Python. The result does not depend on it.
         progress: Show a progress bar on a terminal.
         callbacks: Functions called with a `FitReport` after every chunk; one that returns True stops the fit.
         checkpoint: A file written after every chunk, whole or not at all.
-        resume: A checkpoint, a saved fit or a posterior to continue from. All but `num_steps` and `stop` is that of
-            the fit, and on CPU the result equals the uninterrupted one bit for bit. With another `num_steps` the
-            schedules follow the new length, and a fit that had come to a plateau goes on.
+        resume: A checkpoint, a saved fit or a posterior to continue from. Settings other than `num_steps` and `stop`
+            are those of that fit, and on a CPU the result equals the uninterrupted one bit for bit. With another
+            `num_steps` the schedules follow the new length, and a fit that had reached a plateau goes on.
 
     Returns:
         The posterior. After Ctrl-C it is what was fitted so far.

@@ -10,16 +10,17 @@ import jax
 import numpy as np
 from jaxtyping import Array
 
-from .._arguments import check_count
+from .._arguments import check_count, describe
 from .._errors import FitFileError
 from .._repeats import repeat_keys
 from .._run import FitSettings, Run
 from .._storage.codec import fill
-from .._storage.fit_file import read_fit, same_settings
+from .._storage.fit_file import fits_stored, read_fit, same_settings
 from ..coordinates import AffineMap
 from ..families import Family
 from ..objectives import Objective
 from ..posterior import Posterior
+from ..schedules import RunPlan
 from ..stopping import init_stop
 from ..targets import Target, as_target
 from ..targets.fingerprint import fingerprint_of, same_fingerprint
@@ -43,8 +44,9 @@ def load(
         target: What it was fitted to, as it was given to `fit`: then the posterior can also be resumed.
         family: Needed only if the family has a class of your own, which a file cannot hold: any instance of
             the same structure, whose parameters are then replaced.
-        objective: Needed only to resume, and only if it holds a class or an Optax transform of your own. One
-            that differs from the file's is refused.
+        objective: Needed only to resume, and only if the file's cannot be read: it holds a class or an Optax
+            transform of your own. One that differs from a readable one is refused; of another one, the structure is
+            compared.
 
     Returns:
         The posterior. Without `target` it can sample, but not be resumed.
@@ -58,8 +60,12 @@ def with_objective(posterior: Posterior, objective: Objective | None) -> Posteri
     stored = posterior.objective
     if objective is None:
         return posterior
+    if not isinstance(objective, Objective):
+        raise TypeError(f"objective must be a sivi objective; got {describe(objective)}.")
     if stored is not None and not same_settings(stored, objective):
         raise FitFileError(f"objective must be the one the fit was begun with, {stored}; got {objective}.")
+    if stored is None and posterior.unattached is not None and posterior.unattached.objective is not None:
+        objective = fits_stored(objective, posterior.unattached.objective)
     settings = replace(posterior.run.settings, objective=stored if stored is not None else objective)
     return replace(posterior, run=replace(posterior.run, settings=settings))
 
@@ -72,8 +78,7 @@ def with_target(posterior: Posterior, target: Target | Callable[..., Array]) -> 
             f"the fit is of another model: its unknowns are {_variables(posterior)}, "
             f"the target's {', '.join(map(str, target.layout.variables))}."
         )
-    fingerprint = fingerprint_of(posterior.target) if posterior.unattached is None else posterior.unattached.fingerprint
-    if not same_fingerprint(fingerprint_of(target), fingerprint):
+    if target is not posterior.target and not same_fingerprint(fingerprint_of(target), _fingerprint(posterior)):
         raise FitFileError("the fit is of another model: the target's score differs from the one it was fitted to.")
     posterior = replace(posterior, target=target, layout=target.layout)
     if posterior.unattached is None or posterior.objective is None:
@@ -81,7 +86,7 @@ def with_target(posterior: Posterior, target: Target | Callable[..., Array]) -> 
     settings, state = posterior.run.settings, posterior.run.state
     skeleton = eqx.filter_eval_shape(
         initial_states,
-        settings.objective.bind(settings.num_steps),
+        settings.objective.bind(RunPlan.of(settings.num_steps, settings.batching)),
         repeat_keys(settings.key, settings.repeats),
         state.families,
         posterior.affines,
@@ -130,6 +135,13 @@ def _as_target_of(posterior: Posterior, target: Target | Callable[..., Array]) -
     return as_target(target, like=posterior.layout)
 
 
+def _fingerprint(posterior: Posterior) -> np.ndarray:
+    if posterior.unattached is not None:
+        return posterior.unattached.fingerprint
+    assert posterior.target is not None
+    return fingerprint_of(posterior.target)
+
+
 def _variables(posterior: Posterior) -> str:
     return ", ".join(map(str, posterior.layout.variables))
 
@@ -140,7 +152,7 @@ def _check_same(settings: FitSettings, given: FitArguments) -> None:
         value, stored = getattr(given, name), getattr(settings, name)
         if value is not None and value != stored:
             raise ValueError(f"{name} must be that of the resumed fit, {stored}; got {value}.")
-    if given.repeats not in (1, settings.repeats):
+    if check_count("repeats", given.repeats) not in (1, settings.repeats):
         raise ValueError(f"repeats must be that of the resumed fit, {settings.repeats}; got {given.repeats}.")
 
 

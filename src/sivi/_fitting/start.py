@@ -23,6 +23,7 @@ from ..defaults import Recipe
 from ..defaults import recipe as recipe_for
 from ..families import Family
 from ..objectives import Objective
+from ..schedules import RunPlan
 from ..stopping import Plateau, init_stop
 from ..targets import Target
 from ..targets.evaluate import check_batch_size, check_shapes, log_probs_at, scores_at
@@ -67,15 +68,16 @@ def settings_of(target: Target, recipe: Recipe, given: FitArguments) -> tuple[Fi
     check_rows(target, batch_size)
     check_shapes(target, log_prob=target.knows_log_prob)
     objective = recipe.objective(target, family) if objective is None else objective
+    batching = "shuffle" if given.batching is None else _checked_batching(given.batching)
     shapes = eqx.filter_eval_shape(lambda: recipe.family(jax.random.key(0))) if family is None else family
-    objective.bind(num_steps).check(shapes, target)
+    objective.bind(RunPlan.of(num_steps, batching)).check(shapes, target)
     settings = FitSettings(
         key=as_key(given.key),
         objective=objective,
         num_steps=num_steps,
         repeats=check_count("repeats", given.repeats),
         batch_size=batch_size,
-        batching="shuffle" if given.batching is None else _checked_batching(given.batching),
+        batching=batching,
         precision=given.precision,
         # The library vouches for the centre of a map that a warm-up has found, not for that of given numbers.
         control_variate=batch_size is not None and (coordinates is None or _is_from_warmup(given.whiten)),
@@ -164,7 +166,7 @@ def start(target: Target, given: FitArguments, chunk_size: int) -> tuple[Run, Af
         values = _values_at(target, points)
         if check:
             check_values(np.asarray(points), {name: np.asarray(value) for name, value in values.items()})
-        objective = settings.objective.bind(settings.num_steps)
+        objective = settings.objective.bind(RunPlan.of(settings.num_steps, settings.batching))
         states = _initial_states(objective, state_keys, families, affines, target)
         zeros = jnp.zeros(repeats, jnp.int32)
         stop = init_stop(settings.stop_rule, settings.num_steps, repeats)

@@ -9,6 +9,7 @@ import json
 import math
 import os
 import struct
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -28,8 +29,13 @@ _BLOCK = 2**20  # bytes read at once where they are not kept
 _LONGEST_HEADER, _MOST_ARRAYS = 2**26, 100_000  # bytes; far more than a fit has
 
 
-def write(path: Path, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-    """Write a file, whole or not at all."""
+def write(
+    path: Path,
+    header: dict[str, Any],
+    arrays: dict[str, np.ndarray],
+    before: Callable[[os.stat_result], None] | None = None,
+) -> None:
+    """Write a file, whole or not at all; `before` as in `write_whole`."""
     unknown = sorted({str(array.dtype) for array in arrays.values()} - set(_DTYPES))
     if unknown:
         raise TypeError(f"a fit file holds arrays of dtype {', '.join(_DTYPES)}; got {', '.join(unknown)}.")
@@ -46,7 +52,7 @@ def write(path: Path, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> 
                 file.write(chunk)
             file.write(digest.digest())
 
-    write_whole(path, write_chunks)
+    write_whole(path, write_chunks, before)
 
 
 def read(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

@@ -1,6 +1,7 @@
 """A posterior as one file, and back: data only, nothing in it is executed."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._arguments import describe
+from .._batches import BATCHING
 from .._errors import FitFileError
 from .._layout import Layout
 from .._repeats import member_of, stack_repeats
@@ -17,6 +19,7 @@ from .._run import FitSettings, Run, RunState
 from .._version import package_version
 from ..coordinates import AffineMap
 from ..families import Family
+from ..objectives import Objective
 from ..posterior import Posterior, Unattached
 from ..stopping import Plateau, StopState, init_stop
 from ..targets.fingerprint import fingerprint_of
@@ -28,13 +31,20 @@ _LARGEST = 2**31 - 1  # steps are counted in 32 bits
 _PLAIN_SETTINGS = ("num_steps", "batch_size", "batching", "precision", "control_variate")
 
 
-def save(posterior: Posterior, path: str | os.PathLike[str], fingerprint: np.ndarray | None = None) -> None:
+def save(
+    posterior: Posterior,
+    path: str | os.PathLike[str],
+    *,
+    fingerprint: np.ndarray | None = None,
+    before: Callable[[os.stat_result], None] | None = None,
+) -> None:
     """Write a posterior to one file, whole or not at all.
 
     Args:
         posterior: The fit.
         path: The file's name. An existing file is replaced.
         fingerprint: Of the posterior's target, if it is known already.
+        before: Called with the status of the new file just before it gets its name.
     """
     file = Path(path)
     if not file.parent.is_dir():
@@ -43,7 +53,8 @@ def save(posterior: Posterior, path: str | os.PathLike[str], fingerprint: np.nda
     if rest is None:
         assert posterior.target is not None
         leaves = [codec.to_numpy(leaf) for leaf in jax.tree.leaves(eqx.filter(state.states, eqx.is_array))]
-        rest = Unattached(tuple(leaves), fingerprint_of(posterior.target) if fingerprint is None else fingerprint)
+        known = fingerprint_of(posterior.target) if fingerprint is None else fingerprint
+        rest = Unattached(tuple(leaves), known, objective=None)
     header: dict[str, Any] = {
         "format": _FORMAT,
         "versions": {name: package_version(name) for name in ("sivi", "jax", "equinox", "optax", "numpy")},
@@ -66,10 +77,12 @@ def save(posterior: Posterior, path: str | os.PathLike[str], fingerprint: np.nda
     }
     for name, part in parts.items():
         header[name], leaves = _encode(part)
+        if name == "objective" and part is None and rest.objective is not None:
+            header[name], leaves = rest.objective  # as it was read
         arrays |= {f"{name}/{i}": leaf for i, leaf in enumerate(leaves)}
     arrays |= {f"state/{i}": leaf for i, leaf in enumerate(rest.state_leaves)}
     arrays |= {f"history/{name}": np.asarray(values) for name, values in posterior.history.items()}
-    container.write(file, header, arrays)
+    container.write(file, header, arrays, before)
 
 
 def read_fit(path: str | os.PathLike[str], family: Family | None = None) -> Posterior:
@@ -136,21 +149,24 @@ def _decoded(header: dict[str, Any], arrays: dict[str, np.ndarray], family: Fami
         raise FitFileError(f"the file's step, {step}, is beyond its num_steps, {num_steps}.")
     if plain["batch_size"] is not None and _count(plain["batch_size"], "batch_size") == 0:
         raise FitFileError("the file's batch_size is 0.")
-    if not isinstance(plain["batching"], str) or not isinstance(plain["control_variate"], bool):
+    if plain["batching"] not in BATCHING or not isinstance(plain["control_variate"], bool):
         raise FitFileError("the file's batching or control_variate is of the wrong type.")
-    rule = part("stop_rule", Plateau)
+    rule, stop = part("stop_rule", Plateau), part("stop_state", StopState)
     affines = part("affine", AffineMap)
     if affines is None:
         raise FitFileError("the file has no coordinates.")
-    objective, why_not = _objective(header, group("objective"))
+    stored_objective = (header["objective"], group("objective"))
+    objective, why_not = _objective(*stored_objective)
     key = jax.random.wrap_key_data(jnp.asarray(arrays["key"]), impl=header["key"])
+    if key.shape != ():
+        raise FitFileError(f"the file's key has shape {key.shape}.")
     settings = FitSettings(key=key, objective=objective, repeats=repeats, stop_rule=rule, **plain)
     state = RunState(
         families=_family(header["family"], group("family"), family, repeats),
         states=None,
         skipped=jnp.asarray(skipped, jnp.int32),
         streak=jnp.asarray(streak, jnp.int32),
-        stop=part("stop_state", StopState) or init_stop(rule, num_steps, repeats),
+        stop=init_stop(rule, num_steps, repeats) if stop is None else _checked_stop(stop, rule, num_steps, repeats),
     )
     return Posterior(
         run=Run(settings, step, state),
@@ -158,7 +174,7 @@ def _decoded(header: dict[str, Any], arrays: dict[str, np.ndarray], family: Fami
         layout=Layout.from_json(header["layout"]),
         history={name.removeprefix("history/"): arrays[name] for name in arrays if name.startswith("history/")},
         target=None,
-        unattached=Unattached(tuple(group("state")), arrays["fingerprint"], why_not),
+        unattached=Unattached(tuple(group("state")), arrays["fingerprint"], stored_objective, why_not),
     )
 
 
@@ -179,16 +195,25 @@ def _family(description: Any, leaves: list[np.ndarray], given: Family | None, re
     return families
 
 
-def _objective(header: dict[str, Any], leaves: list[np.ndarray]) -> tuple[Any, str | None]:
+def _objective(description: Any, leaves: list[np.ndarray]) -> tuple[Any, str | None]:
     """The objective; or None and why it cannot be read, in a sentence: a fit can be sampled without it."""
-    description = header["objective"]
     if isinstance(description, dict) and "custom" in description:
         return None, f"the file's objective holds {description['custom']}, which a file cannot hold"
     try:
         objective = codec.decode(description, [jnp.asarray(leaf) for leaf in leaves])
     except (FitFileError, KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
         return None, f"the file's objective cannot be read by this version of sivi ({str(error).rstrip('.')})"
+    if not isinstance(objective, Objective):
+        return None, "the file has no objective"
     return objective, None
+
+
+def fits_stored(objective: Any, stored: tuple[Any, list[np.ndarray]]) -> Any:
+    """`objective`, with the arrays of the one that a file could not hold; another structure is refused."""
+    description, leaves = stored
+    if isinstance(description, dict) and "custom" in description:
+        return codec.fill(objective, leaves, "objective")
+    return objective
 
 
 def _count(value: Any, name: str) -> int:
@@ -202,19 +227,38 @@ def _counts(values: Any, name: str) -> list[int]:
 
 
 def _check_draws(posterior: Posterior) -> None:
-    """Refuse a file whose parts do not belong together: families, coordinates and unknowns must have one length."""
-    dim, repeats = posterior.dim, posterior.repeats
+    """Refuse a file whose parts do not belong together: draws, unknowns and history must have one length."""
+    dim, repeats, layout = posterior.dim, posterior.repeats, posterior.layout
     leaves = jax.tree.leaves(eqx.filter((posterior.families, posterior.affines), eqx.is_array))
     if any(leaf.ndim == 0 or leaf.shape[0] != repeats for leaf in leaves):
         raise FitFileError(f"the file's arrays are not those of {repeats} repeats.")
+    if any(type(n) is not int or n < 0 for variable in layout.variables for n in variable.shape):
+        raise FitFileError("the file's unknowns have no shape.")
+    if layout.treedef.num_leaves != len(layout.variables):
+        raise FitFileError("the file's unknowns and their structure differ in number.")
+    if any(values.shape[-1:] != (posterior.step,) for values in posterior.history.values()):
+        raise FitFileError(f"the file's history is not that of {posterior.step} updates.")
 
     def draw(families: Family, affines: AffineMap) -> Any:
         family, affine = member_of((families, affines), 0)
-        return affine.forward(family.sample(jax.random.key(0)))
+        x = affine.forward(family.sample(jax.random.key(0)))
+        return x, layout.unravel(x)
 
     try:
-        out = eqx.filter_eval_shape(draw, posterior.families, posterior.affines)
+        out, _ = eqx.filter_eval_shape(draw, posterior.families, posterior.affines)
     except Exception as error:
         raise FitFileError(f"the file's family cannot be sampled: {type(error).__name__}: {error}") from error
     if out.shape != (dim,):
         raise FitFileError(f"the file's family has draws of shape {out.shape}; its unknowns are {dim} numbers.")
+
+
+def _checked_stop(stop: StopState, rule: Plateau | None, num_steps: int, repeats: int) -> StopState:
+    """The stop state of a file, if it is one of such a run."""
+    like = init_stop(rule, num_steps, repeats)
+    for name, value in vars(like).items():
+        found = getattr(stop, name)
+        if getattr(found, "shape", None) != value.shape or found.dtype.kind != value.dtype.kind:
+            raise FitFileError(f"the file's stop state has a {name} of the wrong shape or type.")
+    if not 0 <= int(stop.decay_start) <= int(stop.end) <= num_steps:
+        raise FitFileError(f"the file's run ends at update {int(stop.end)} of {num_steps}.")
+    return stop

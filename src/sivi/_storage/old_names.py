@@ -1,12 +1,17 @@
 """What earlier versions called things: the one table by which their fit files are read.
 
-A row is added when a stored class or field gets another name, and never taken out.
+A row is added when a stored class or field gets another name, and never taken out. A field that a class gains needs a
+default that is right as it stands: `__post_init__` is not run on reading.
 """
 
 from typing import Any
 
 #: Classes: old name → new name.
-CLASSES: dict[str, str] = {"AxisView": "ArrayAsMatrix"}
+CLASSES: dict[str, str] = {
+    "Anchored": "ControlVariate",
+    "AxisView": "ArrayAsMatrix",
+    "Bridge": "BridgedTarget",
+}
 
 #: Fields, by the new name of their class: old name → new name; None for a field that is gone.
 FIELDS: dict[str, dict[str, str | None]] = {

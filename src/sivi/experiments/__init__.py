@@ -56,4 +56,4 @@ __all__ = [
     "save",
 ]
 
-__getattr__ = renamed("sivi.experiments", _OLD_NAMES, ImportError)
+__getattr__ = renamed("sivi.experiments", _OLD_NAMES)

@@ -44,4 +44,4 @@ __all__ = [
     "minimax",
 ]
 
-__getattr__ = renamed("sivi.objectives", OBJECTIVES, ImportError)
+__getattr__ = renamed("sivi.objectives", OBJECTIVES)

@@ -13,7 +13,7 @@ from .._types import Metrics, Scalar
 from ..families import Family
 from ..schedules import Ramp, RunLike, Schedule, as_schedule
 from ..targets import Target, Tempered
-from .base import Objective
+from .base import Objective, check_objective
 
 
 class AnnealedState(eqx.Module):
@@ -40,7 +40,7 @@ class Annealed(Objective):
         >>> objective = Annealed(ScoreMatching())
     """
 
-    objective: Objective
+    objective: Objective = eqx.field(converter=check_objective)
     schedule: Schedule = eqx.field(converter=partial(as_schedule, name="schedule"), default=Ramp())
     base: Target | None = None
 

@@ -2,13 +2,14 @@
 
 import abc
 from collections.abc import Callable
-from typing import Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from .. import optimizers
-from .._renamed import OBJECTIVE, renamed
+from .._arguments import describe
+from .._renamed import OBJECTIVE, old_names
 from .._types import Metrics, Scalar
 from ..families import Family
 from ..optimizers import OptimizerLike
@@ -54,8 +55,8 @@ class Objective(eqx.Module):
         """
         return None
 
-    def __getattr__(self, name: str) -> NoReturn:
-        renamed(type(self).__name__, OBJECTIVE)(name)
+    if not TYPE_CHECKING:
+        __getattr__ = old_names(OBJECTIVE)
 
     @abc.abstractmethod
     def init(self, key: PRNGKeyArray, family: Family, target: Target) -> PyTree:
@@ -71,6 +72,13 @@ class Objective(eqx.Module):
         batch: Int[Array, " batch"] | None,
     ) -> tuple[Any, Any, Metrics]:
         """One update: the new family, the new state, and scalars to record."""
+
+
+def check_objective(value: object) -> Objective:
+    """An objective, or an error: the converter of a field."""
+    if not isinstance(value, Objective):
+        raise TypeError(f"objective must be a sivi objective; got {describe(value)}.")
+    return value
 
 
 class LossState(eqx.Module):

@@ -31,7 +31,7 @@ from ..families import Family
 from ..schedules import RunLike, Schedule, as_schedule, replace_fields
 from ..targets import BridgedTarget, Target
 from ..targets.evaluate import check_log_prob
-from .base import Objective
+from .base import Objective, check_objective
 
 _BISECTIONS = 30
 #: Folded into the key, which the wrapped objective uses as it is: split(key)[1] is fold_in(key, 1).
@@ -72,7 +72,7 @@ class Bridged(Objective):
         >>> objective = Annealed(bridged, base=IsotropicGaussian(2))
     """
 
-    objective: Objective
+    objective: Objective = eqx.field(converter=check_objective)
     schedule: Schedule = eqx.field(converter=partial(as_schedule, name="schedule"))
     _: KW_ONLY
     base: Target

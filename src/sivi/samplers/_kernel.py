@@ -49,7 +49,7 @@ class Kept(eqx.Module):
 
     Attributes:
         draws: The states to come back.
-        acceptance: Sum of the acceptance probabilities over the steps after the burn-in.
+        acceptance: Sum of the acceptance probabilities over the steps that led to a draw.
         diverging: Whether the step that led to each draw diverged.
     """
 
@@ -149,7 +149,8 @@ def _run_chunk(
         place = jnp.maximum(0, (index - num_burn_in + thin - 1) // thin)
         acceptance, diverging = kept.acceptance, kept.diverging
         if acceptance is not None and moved.acceptance is not None:
-            acceptance = acceptance + jnp.where(index < num_burn_in, 0.0, moved.acceptance)
+            is_due = (index >= num_burn_in) & ((index - num_burn_in) % thin == 0)
+            acceptance = acceptance + jnp.where(is_due, moved.acceptance, 0.0)
         if diverging is not None and moved.diverged is not None:
             diverging = diverging.at[place].set(moved.diverged)
         is_finite = jnp.all(jnp.isfinite(moved.positions), axis=1)

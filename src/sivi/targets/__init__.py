@@ -40,4 +40,4 @@ __all__ = [
     "as_target",
 ]
 
-__getattr__ = renamed("sivi.targets", TARGETS, ImportError)
+__getattr__ = renamed("sivi.targets", TARGETS)

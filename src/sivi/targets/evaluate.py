@@ -120,9 +120,7 @@ def _check_arrays(target: Target) -> None:
                 f"target: shapes must be a tuple of shapes whose sizes add up to dim, {target.dim}, such as "
                 f"(({target.dim},),); got {shapes!r}."
             )
-        return
-    ignored = [name for name in ("shapes", "curvature_blocks") if hasattr(type(target), name)]
-    if ignored:
+    elif ignored := [name for name in ("shapes", "curvature_blocks") if hasattr(type(target), name)]:
         raise TypeError(
             f"target: {type(target).__name__} has {ignored[0]}, which is read only of a sivi.targets.KnowsCurvature: "
             "derive it from that class, or name the arrays in its layout."

@@ -5,4 +5,4 @@ from .gaussian import gaussian_warmup
 
 __all__ = ["gaussian_warmup"]
 
-__getattr__ = renamed("sivi.warmup", WARMUP, ImportError)
+__getattr__ = renamed("sivi.warmup", WARMUP)
