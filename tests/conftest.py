@@ -7,16 +7,17 @@ that is already set stays as it is.
 import os
 import shutil
 import tempfile
+from importlib.metadata import version
 from itertools import count
 from pathlib import Path
 
-# Two workers with one thread each do more on two cores than two workers with two. These are read when numpy, scipy and
-# the backend of JAX start.
-ONE_THREAD = {
-    "XLA_FLAGS": "--xla_cpu_multi_thread_eigen=false",
-    "OPENBLAS_NUM_THREADS": "1",
-    "OMP_NUM_THREADS": "1",
-}
+# Two workers with one thread each do more on two cores than two workers with two. XLA's older way to make loops of
+# fusions compiles in half the time; the flag is known to have a name in these versions, and XLA stops at names that it
+# does not know. All of this is read when numpy, scipy and the backend of JAX start.
+XLA_FLAGS = "--xla_cpu_multi_thread_eigen=false"
+if version("jaxlib").startswith("0.9."):
+    XLA_FLAGS += " --xla_cpu_use_fusion_emitters=false"
+ONE_THREAD = {"XLA_FLAGS": XLA_FLAGS, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 for variable, value in ONE_THREAD.items():
     os.environ.setdefault(variable, value)
 
@@ -105,6 +106,7 @@ def x64():
 #: Tests whose time goes into many draws, not into compiling: their programs have all optimisations of XLA.
 OPTIMISED = (
     *("objectives", "metrics", "samplers", "warmup", "fitting/test_fit.py", "test_benchmark_tasks.py"),
+    "targets/test_multinomial_regression.py",  # looks at the compiled program
     *(f"contracts/test_{name}.py" for name in ("families", "samplers", "targets")),
 )
 
@@ -118,6 +120,29 @@ def optimisations(request):
     jax.config.update("jax_disable_most_optimizations", not name.startswith(OPTIMISED))
     yield
     jax.config.update("jax_disable_most_optimizations", False)
+
+
+def short_fit(fit, default_objective=False):
+    """`sivi.fit` with a few updates, in x itself, of an objective that compiles soon: to see that examples run."""
+    import sivi  # not before the run-time type checks are set up
+
+    def short(*arguments, **settings):
+        settings = {"whiten": None, "progress": False} | settings
+        if not default_objective and not settings.keys() & {"objective", "resume", "family"}:
+            quick = sivi.objectives.PathKL(num_particles=16, critic_steps=1, critic_warmup=0)
+            settings["objective"] = sivi.objectives.Annealed(quick)
+        steps = 10 if settings.get("num_steps") is None and "resume" not in settings else settings.get("num_steps")
+        return fit(*arguments, **settings | {"num_steps": steps and min(steps, 50)})
+
+    return short
+
+
+@pytest.fixture(autouse=True)
+def short_fits_in_doctests(request, monkeypatch):
+    if isinstance(request.node, pytest.DoctestItem):
+        import sivi
+
+        monkeypatch.setattr(sivi, "fit", short_fit(sivi.fit))
 
 
 @pytest.fixture

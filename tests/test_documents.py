@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import sivi
+from conftest import short_fit
 
 ROOT = Path(__file__).parents[1]
 #: Samples of plug-ins, run as parts of the library: see tests/contracts/extending.py.
@@ -19,12 +20,13 @@ DOCS = sorted(path for path in (ROOT / "docs").rglob("*.md") if "_build" not in 
 PAGES = [path for path in (ROOT / "README.md", *DOCS) if path != SAMPLES]
 WITH_CODE = [str(path.relative_to(ROOT)) for path in PAGES if BLOCK.search(path.read_text())]
 NEEDING_DATA = {"docs/data.md"}
+SLOW_SAMPLES = ("ConditionalELBO", "Logistic", "mala")
 
 
 def marked(page):
     """README, tutorial and most of the guide run always, the other pages with the slow tests."""
     marks = [pytest.mark.needs_data] if page in NEEDING_DATA else []
-    always = ("README", "docs/tutorial", "docs/guide/targets", "docs/guide/posterior")
+    always = ("README", "docs/tutorial", "docs/guide/posterior")
     marks += [] if page.startswith(always) else [pytest.mark.slow]
     return pytest.param(page, marks=marks)
 
@@ -37,19 +39,8 @@ def test_python_blocks_run(page, tmp_path, monkeypatch, as_a_user):
     import matplotlib.pyplot as plt
 
     blocks = BLOCK.findall((ROOT / page).read_text())
-    fit = sivi.fit
-
-    def short(*arguments, **settings):
-        """The page's fits with a few updates each, in x itself: here only that they run is of interest."""
-        settings = {"whiten": None} | settings
-        if not settings.keys() & {"objective", "resume", "family"}:
-            quick = sivi.objectives.PathKL(num_particles=16, critic_steps=1, critic_warmup=0)
-            settings["objective"] = sivi.objectives.Annealed(quick)
-        steps = 10 if settings.get("num_steps") is None and "resume" not in settings else settings.get("num_steps")
-        return fit(*arguments, **settings | {"num_steps": steps and min(steps, 50), "progress": False})
-
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(sivi, "fit", short)
+    monkeypatch.setattr(sivi, "fit", short_fit(sivi.fit, default_objective=page == "docs/tutorial.md"))
     namespace: dict[str, object] = {}
     for block in blocks:
         exec(compile(block, page, "exec"), namespace)
@@ -61,7 +52,9 @@ def test_pages_with_code_are_found():
     assert {"README.md", "docs/tutorial.md", *NEEDING_DATA} <= set(WITH_CODE)
 
 
-@pytest.mark.parametrize("name", ["ConditionalELBO", "Funnel", "Logistic", "mala", "sum_to_zero"])
+@pytest.mark.parametrize(
+    "name", ["Funnel", "sum_to_zero", *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW_SAMPLES)]
+)
 def test_samples_of_plug_ins_pass_the_contracts(name):
     """The page's sample as one file, one re-export and one row, in a process of its own, in float32."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "contracts.extending"]

@@ -107,7 +107,12 @@ def assert_same_bits(one, other):
 
 
 @pytest.mark.parametrize(
-    ("name", "x64"), [*((name, False) for name in FITTED), ("ScoreMatching", True)], ids=lambda value: str(value)
+    ("name", "x64"),
+    [
+        *(pytest.param(name, False, marks=[pytest.mark.slow] if name in CUSTOM_OBJECTIVES else []) for name in FITTED),
+        pytest.param("ScoreMatching", True, marks=pytest.mark.slow),
+    ],
+    ids=str,
 )
 def test_other_chunks_a_file_and_a_resumed_run_give_the_same_bits(name, x64, tmp_path):
     """One whole run, against one in chunks of another size that is saved half-way, loaded and resumed."""
@@ -139,7 +144,15 @@ def test_an_update_keeps_structure_and_types_of_every_family(conditional, mixing
 
 @pytest.mark.parametrize(
     ("conditional", "mixing"),
-    [*((conditional, "ImplicitMixing") for conditional in CONDITIONALS), ("DiagonalGaussian", "NormalMixing")],
+    [
+        ("DiagonalGaussian", "NormalMixing"),
+        ("StudentT", "ImplicitMixing"),
+        *(
+            pytest.param(name, "ImplicitMixing", marks=pytest.mark.slow)
+            for name in CONDITIONALS
+            if name in ("DiagonalGaussian", "StudentT-network", "DiagonalGaussian-clamp")
+        ),
+    ],
 )
 def test_every_layer_fits_and_comes_back_from_a_file(conditional, mixing, tmp_path):
     family = small_family(conditional, mixing)

@@ -227,6 +227,7 @@ def quick_job(experiment, folder):
     return job.settings, *experiment.run_job(job, folder)
 
 
+@pytest.mark.slow
 @pytest.mark.needs_data
 def test_a_quick_job_of_curves_ends_with_the_scores_of_the_last_point(tmp_path):
     settings, numbers, arrays = quick_job(MLRCurves(), tmp_path)

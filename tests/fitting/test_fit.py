@@ -139,7 +139,7 @@ class TestRun:
             assert set(p) == {"a", "b"}
             return -jnp.sum((p["b"][0] - 3.0) ** 2) - p["b"][1] ** 2 - p["a"][0] ** 2
 
-        posterior = sivi.fit(log_density, like=like, num_steps=5, progress=False)
+        posterior = sivi.fit(log_density, like=like, num_steps=5, objective=small_objective(), progress=False)
         draws = posterior.sample(7, key=1)
         assert jax.tree.structure(draws) == jax.tree.structure(like)
         assert draws["b"][0].shape == (7, 2, 2)

@@ -103,6 +103,7 @@ class TestRepeats:
         moments = np.asarray(posterior.sample(100_000, key=2))
         np.testing.assert_allclose(moments.mean(0), (b + 1.0 + 2.0 * b) / 2.0, atol=0.03)
 
+    @pytest.mark.slow
     def test_compiles_once_for_all(self):
         def traces_of(repeats):
             traces = []
@@ -137,6 +138,7 @@ class TestRepeats:
         assert reports[-1].metrics["loss"].shape == (2, 2)
         assert reports[-1].posterior().sample(3).shape == (3, 2)
 
+    @pytest.mark.slow
     def test_with_minibatches_each_shuffles_for_itself(self):
         model = linear_gaussian_model(12)
         posterior = quick(model, repeats=2, batch_size=4, whiten=None, family=None)

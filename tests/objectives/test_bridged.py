@@ -135,7 +135,9 @@ def test_the_odds_are_where_the_target_constant_puts_them():
     np.testing.assert_allclose(log_odds.mean(), LOG_ODDS, atol=5 * sd / slope / np.sqrt(512 * 200) + 0.02)
 
 
-@pytest.mark.parametrize("constant", [-1e4, 300.0, 1e4])
+@pytest.mark.parametrize(
+    "constant", [-1e4, pytest.param(300.0, marks=pytest.mark.slow), pytest.param(1e4, marks=pytest.mark.slow)]
+)
 def test_a_constant_of_the_log_density_changes_nothing(x64, constant):
     """Not even while the density is tempered, when the constant that counts is β times it."""
     inner = PathKL(num_particles=16, critic_warmup=0, critic=MLPCritic((8,)))
@@ -152,7 +154,7 @@ def test_a_constant_of_the_log_density_changes_nothing(x64, constant):
     np.testing.assert_allclose(histories[1], histories[0], rtol=1e-4)
 
 
-@pytest.mark.parametrize("minibatch", [False, True])
+@pytest.mark.parametrize("minibatch", [pytest.param(False, marks=pytest.mark.slow), True])
 def test_without_a_share_or_with_minibatches_an_update_is_the_plain_one(minibatch):
     data = np.random.default_rng(0).normal(size=(10, 2))
     whole, family = LinearRegression(data[:, :1], data[:, 1]), small_family()
@@ -212,6 +214,7 @@ def test_draws_where_the_density_is_zero_or_has_no_value_leave_the_odds_finite()
         np.testing.assert_array_equal(bridge.score(x), BASE.score(x))
 
 
+@pytest.mark.slow
 def test_it_composes_with_annealing_both_ways():
     family, key = small_family(), jax.random.key(0)
     inner = PathKL(num_particles=16, critic_warmup=0, critic=MLPCritic((8,)))

@@ -89,7 +89,8 @@ def test_clipping_shortens_only_what_is_long(x64):
     assert size[0.01] < 0.01 * np.sqrt(3) / 0.5 * 1.5 < size[None]
 
 
-@pytest.mark.parametrize("family_name", ["linear", pytest.param("sigma of z", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("family_name", ["linear", "sigma of z"])
 def test_the_critic_learns_the_score_of_q(family_name):
     """With the family held still, S + f_ψ reaches S − ∇log q, in closed form or by quadrature."""
     import optax

@@ -52,6 +52,7 @@ def test_hmc(name):
     check(name, run_hmc(name, num_chains=20, num_draws=1500, num_warmup=400, key=1), 1000, 0.8)
 
 
+@pytest.mark.slow
 def test_nuts():
     run = run_nuts("gaussian-20", num_chains=10, num_draws=1000, num_warmup=300, key=2)
     assert run.step_size.shape == run.acceptance.shape == (10,)

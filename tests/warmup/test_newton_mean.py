@@ -51,6 +51,7 @@ def test_the_mean_of_a_gaussian_is_found_whatever_the_scales():
     np.testing.assert_array_equal(result.directions, start.directions)
 
 
+@pytest.mark.slow
 def test_with_minibatches_the_expected_score_is_zero_on_all_data():
     rng = np.random.default_rng(2)
     x = rng.normal(size=(3000, 5)) * [1.0, 0.2, 3.0, 1.0, 0.5]

@@ -9,7 +9,7 @@ from oracles import bonferroni
 from sivi._random import BalancedNoise
 
 
-@pytest.mark.parametrize(("dim", "num_pairs"), [(2, 32), (5, 10), (70, 70)])
+@pytest.mark.parametrize(("dim", "num_pairs"), [(2, 32), (5, 10), pytest.param(70, 70, marks=pytest.mark.slow)])
 def test_noise_is_normal_and_balanced(dim, num_pairs):
     keys = jax.random.split(jax.random.key(0), 4000)
     noise = jax.vmap(lambda k: BalancedNoise(k, num_pairs, dim).draw(jax.random.fold_in(k, 1)))(keys)

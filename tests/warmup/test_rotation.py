@@ -263,6 +263,7 @@ def test_the_curvature_is_measured_close_by():
     np.testing.assert_allclose(np.median(by_column), 1.0, atol=0.15)
 
 
+@pytest.mark.slow
 def test_a_network_with_matrices_of_weights_has_coordinates():
     """Its density is not log-concave: curvature is negative in places, on average over whole columns too."""
     rng = np.random.default_rng(12)
