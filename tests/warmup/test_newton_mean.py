@@ -3,6 +3,7 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
+import pytest
 
 from sivi._batches import BatchWindows
 from sivi.coordinates import LowRankMap
