@@ -103,12 +103,9 @@ def x64():
         yield
 
 
-#: Tests whose time goes into many draws, not into compiling: their programs have all optimisations of XLA.
-OPTIMISED = (
-    *("objectives", "metrics", "samplers", "warmup", "fitting/test_fit.py", "test_benchmark_tasks.py"),
-    "targets/test_multinomial_regression.py",  # looks at the compiled program
-    *(f"contracts/test_{name}.py" for name in ("families", "samplers", "targets")),
-)
+#: Tests of the programs themselves, which have all optimisations of XLA, as a user's have: that a fit has the same bits
+#: whatever its chunks, and what a compiled score is made of.
+OPTIMISED = ("contracts/test_objectives.py", "targets/test_multinomial_regression.py")
 
 
 @pytest.fixture(autouse=True, scope="module")

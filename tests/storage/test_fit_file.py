@@ -391,7 +391,7 @@ class TestOtherVersions:
         forge(tmp_path / "again.sivi", lambda h: h["objective"].update({"class": "ScoreMatching"}))
         assert sivi.fit(Banana(), resume=tmp_path / "again.sivi", num_steps=9, progress=False).step == 9
 
-    def test_an_objective_that_is_none(self, path):
+    def test_an_objective_that_is_none(self, path, as_a_user):
         forge(path, lambda h: h.update(objective=codec.encode(sivi.Plateau(0.1), [])))
         assert sivi.load(path).objective is None
         with pytest.raises(sivi.FitFileError, match="has no objective; give objective= again"):
