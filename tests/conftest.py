@@ -114,8 +114,11 @@ def optimisations(request):
     tests = Path(__file__).parent
     path = Path(request.node.path)
     name = path.relative_to(tests).as_posix() if path.is_relative_to(tests) else ""
-    jax.config.update("jax_disable_most_optimizations", not name.startswith(OPTIMISED))
-    yield
+    quick = not name.startswith(OPTIMISED)
+    jax.config.update("jax_disable_most_optimizations", quick)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("JAX_DISABLE_MOST_OPTIMIZATIONS", str(quick))  # of a Python that a test starts
+        yield
     jax.config.update("jax_disable_most_optimizations", False)
 
 

@@ -20,14 +20,14 @@ DOCS = sorted(path for path in (ROOT / "docs").rglob("*.md") if "_build" not in 
 PAGES = [path for path in (ROOT / "README.md", *DOCS) if path != SAMPLES]
 WITH_CODE = [str(path.relative_to(ROOT)) for path in PAGES if BLOCK.search(path.read_text())]
 NEEDING_DATA = {"docs/data.md"}
+SLOW_PAGES = {f"docs/{name}.md" for name in ("guide/fitting", "guide/targets", "metrics", "which_method")}
 SLOW_SAMPLES = ("ConditionalELBO", "Logistic", "mala")
 
 
 def marked(page):
-    """README, tutorial and most of the guide run always, the other pages with the slow tests."""
+    """Pages with many fits run with the slow tests."""
     marks = [pytest.mark.needs_data] if page in NEEDING_DATA else []
-    always = ("README", "docs/tutorial", "docs/guide/posterior")
-    marks += [] if page.startswith(always) else [pytest.mark.slow]
+    marks += [pytest.mark.slow] if page in SLOW_PAGES else []
     return pytest.param(page, marks=marks)
 
 

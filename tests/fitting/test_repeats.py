@@ -138,7 +138,6 @@ class TestRepeats:
         assert reports[-1].metrics["loss"].shape == (2, 2)
         assert reports[-1].posterior().sample(3).shape == (3, 2)
 
-    @pytest.mark.slow
     def test_with_minibatches_each_shuffles_for_itself(self):
         model = linear_gaussian_model(12)
         posterior = quick(model, repeats=2, batch_size=4, whiten=None, family=None)

@@ -154,7 +154,7 @@ def test_a_constant_of_the_log_density_changes_nothing(x64, constant):
     np.testing.assert_allclose(histories[1], histories[0], rtol=1e-4)
 
 
-@pytest.mark.parametrize("minibatch", [pytest.param(False, marks=pytest.mark.slow), True])
+@pytest.mark.parametrize("minibatch", [False, True])
 def test_without_a_share_or_with_minibatches_an_update_is_the_plain_one(minibatch):
     data = np.random.default_rng(0).normal(size=(10, 2))
     whole, family = LinearRegression(data[:, :1], data[:, 1]), small_family()

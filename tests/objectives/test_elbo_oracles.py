@@ -55,7 +55,6 @@ def gaps(num_aux: int, num_repeats: int = 1000, num_particles: int = 50) -> Accu
     return monte_carlo(estimate, (jax.random.split(jax.random.key(num_aux), num_repeats),), block=500)
 
 
-@pytest.mark.slow
 def test_surrogate_bound_lies_under_the_elbo_and_rises_to_it():
     sizes = (0, 1, 10, 100, 1000)
     results = [gaps(num_aux) for num_aux in sizes]
@@ -203,7 +202,6 @@ def test_surrogate_memory_does_not_grow_with_the_number_of_auxiliary_draws():
     assert few < 200 * 100_000  # far from m · L numbers
 
 
-@pytest.mark.slow
 def test_growing_number_of_auxiliary_draws():
     schedule = sivi.schedules.Ramp(2, 40, until=0.5)
     posterior = sivi.fit(

@@ -129,7 +129,6 @@ def test_loss_in_feature_space_is_the_weighted_denoising_loss(x64, family):
     np.testing.assert_allclose(flat(short_gradient), flat(gradient), rtol=1e-6, atol=1e-8 * float(value))
 
 
-@pytest.mark.slow
 def test_mean_of_the_loss_is_that_over_draws_of_the_family(x64):
     """Over independent noise of each kind, so that the law of ξ counts too. False-failure rate 1e-4."""
     family = make()
@@ -236,7 +235,6 @@ def test_the_family_descends_with_the_critic_held_fixed(x64):
     )
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("sigma", [1.0, 2e-3])
 def test_float32_survives_a_singular_gram_matrix(sigma):
     """More features than dimensions, dead units, twins of opposite weight, and a σ next to its floor."""

@@ -34,7 +34,6 @@ def test_diagnostics_tell_of_trouble_and_chunks_do_not_matter(x64):
     assert run.max_depth_hits == again.max_depth_hits == 0
 
 
-@pytest.mark.slow
 def test_trajectories_that_are_cut_short_are_counted():
     """Two states cannot span a Gaussian at the step sizes tuned for it; in the test above 2^10 always turned back."""
     run = nuts(

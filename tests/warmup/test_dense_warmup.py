@@ -111,7 +111,6 @@ def test_a_score_alone_weighs_the_starts_equally():
     np.testing.assert_allclose(share, round(share), atol=0.02)
 
 
-@pytest.mark.slow
 def test_minibatches():
     """A conjugate model with 40 rows a step of 400: one pass of the last half averages the noise of the rows away."""
     model = linear_gaussian_model(400)
@@ -149,7 +148,6 @@ def test_a_raw_key():
     np.testing.assert_array_equal(raw.matrix, typed.matrix)
 
 
-@pytest.mark.slow
 def test_vmap_over_keys_is_each_key_by_itself():
     target = gaussian_target()
     keys = jax.random.split(jax.random.key(0), 2)

@@ -144,7 +144,6 @@ def test_rank_zero_is_the_mean_field_optimum():
     np.testing.assert_allclose(affine.scale, np.diag(precision) ** -0.5, rtol=0.05)
 
 
-@pytest.mark.slow
 def test_small_dimension_and_a_score_alone():
     """The Krylov space is cut to what fits into three dimensions, where it finds the covariance exactly."""
     target = gaussian_target()

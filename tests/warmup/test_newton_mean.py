@@ -3,7 +3,6 @@
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 
 from sivi._batches import BatchWindows
 from sivi.coordinates import LowRankMap
@@ -52,7 +51,6 @@ def test_the_mean_of_a_gaussian_is_found_whatever_the_scales():
     np.testing.assert_array_equal(result.directions, start.directions)
 
 
-@pytest.mark.slow
 def test_with_minibatches_the_expected_score_is_zero_on_all_data():
     rng = np.random.default_rng(2)
     x = rng.normal(size=(3000, 5)) * [1.0, 0.2, 3.0, 1.0, 0.5]
