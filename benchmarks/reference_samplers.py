@@ -67,7 +67,7 @@ def one_row(name: str, sampler: str, bar: float, num_draws: int, seed: int) -> d
     run = SAMPLERS[sampler](target, key=seed, **settings)
     seconds = time.perf_counter() - start
     # A little more than asked for, since part of the thinned draws is kept and measured anew.
-    thinned = run.thinned(SHARE + 0.02)
+    thinned = run.thinned(SHARE + 0.03)
     kept = last_draws(thinned, num_draws)
     distance = sliced_wasserstein(exact_draws(target, num_draws, 1000 + seed), kept.flat(), **DISTANCE)
     return {
