@@ -78,3 +78,10 @@ def check_count(name: str, value: object, minimum: int = 1) -> int:
 def check_optional(check: Callable[[str, object], _T], name: str, value: object) -> _T | None:
     """None, or `value` as another check of this module returns it."""
     return None if value is None else check(name, value)
+
+
+def check_kind(name: str, kind: type[_T], what: str, value: object) -> _T:
+    """`value`, if it is of a class of this library."""
+    if not isinstance(value, kind):
+        raise TypeError(f"{name} must be {what}; got {describe(value)}.")
+    return value

@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Protocol, TypeAlias, runtime_checkable
 import equinox as eqx
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from .._arguments import describe
 from .._types import Scalar
 from ..families import Family
 
@@ -47,13 +46,6 @@ class Critic(eqx.Module):
     @abc.abstractmethod
     def denoising_loss(self, family: Any, noise: Any) -> Scalar:
         """Mean over the draws of Σ w (f_ψ(x) + ∇_x log q(x|z))², with one weight w per coordinate, about σ²."""
-
-
-def check_critic(value: object) -> "CriticSettings":
-    """The settings of a critic, or an error: the converter of a field."""
-    if not isinstance(value, CriticSettings):
-        raise TypeError(f"critic must be the settings of one, such as sivi.critics.MLPCritic(); got {describe(value)}.")
-    return value
 
 
 class CriticSettings(eqx.Module):

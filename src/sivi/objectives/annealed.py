@@ -9,11 +9,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, PRNGKeyArray, PyTree
 
+from .._arguments import check_kind
 from .._types import Metrics, Scalar
 from ..families import Family
 from ..schedules import Ramp, RunLike, Schedule, as_schedule
 from ..targets import Target, Tempered
-from .base import Objective, check_objective
+from .base import Objective
 
 
 class AnnealedState(eqx.Module):
@@ -40,7 +41,7 @@ class Annealed(Objective):
         >>> objective = Annealed(ScoreMatching())
     """
 
-    objective: Objective = eqx.field(converter=check_objective)
+    objective: Objective = eqx.field(converter=partial(check_kind, "objective", Objective, "a sivi objective"))
     schedule: Schedule = eqx.field(converter=partial(as_schedule, name="schedule"), default=Ramp())
     base: Target | None = None
 

@@ -8,7 +8,6 @@ import equinox as eqx
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from .. import optimizers
-from .._arguments import describe
 from .._renamed import OBJECTIVE, old_names
 from .._types import Metrics, Scalar
 from ..families import Family
@@ -72,13 +71,6 @@ class Objective(eqx.Module):
         batch: Int[Array, " batch"] | None,
     ) -> tuple[Any, Any, Metrics]:
         """One update: the new family, the new state, and scalars to record."""
-
-
-def check_objective(value: object) -> Objective:
-    """An objective, or an error: the converter of a field."""
-    if not isinstance(value, Objective):
-        raise TypeError(f"objective must be a sivi objective; got {describe(value)}.")
-    return value
 
 
 class LossState(eqx.Module):

@@ -24,14 +24,14 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int, PRNGKeyArray, PyTree
 
-from .._arguments import check_count
+from .._arguments import check_count, check_kind
 from .._errors import MissingLogProb
 from .._types import Metrics, Scalar
 from ..families import Family
 from ..schedules import RunLike, Schedule, as_schedule, replace_fields
 from ..targets import BridgedTarget, Target
 from ..targets.evaluate import check_log_prob
-from .base import Objective, check_objective
+from .base import Objective
 
 _BISECTIONS = 30
 #: Folded into the key, which the wrapped objective uses as it is: split(key)[1] is fold_in(key, 1).
@@ -72,7 +72,7 @@ class Bridged(Objective):
         >>> objective = Annealed(bridged, base=IsotropicGaussian(2))
     """
 
-    objective: Objective = eqx.field(converter=check_objective)
+    objective: Objective = eqx.field(converter=partial(check_kind, "objective", Objective, "a sivi objective"))
     schedule: Schedule = eqx.field(converter=partial(as_schedule, name="schedule"))
     _: KW_ONLY
     base: Target

@@ -22,10 +22,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
-from .._arguments import check_count, check_optional, check_positive
+from .._arguments import check_count, check_kind, check_optional, check_positive
 from .._types import Metrics, Scalar
 from ..critics import Critic, CriticSettings, MLPCritic
-from ..critics.base import NoiseSource, PointFunction, check_critic
+from ..critics.base import NoiseSource, PointFunction
 from ..families import SemiImplicit
 from ..optimizers import Adam, OptimizerLike, check_optimizer
 from ..schedules import Cosine
@@ -69,7 +69,10 @@ class PathKL(CriticObjective):
     critic_optimizer: OptimizerLike = eqx.field(
         converter=partial(check_optimizer, "critic_optimizer"), default=Adam(Cosine(4e-3), b1=0.9, b2=0.99)
     )
-    critic: CriticSettings = eqx.field(converter=check_critic, default=MLPCritic(skip=True))
+    critic: CriticSettings = eqx.field(
+        converter=partial(check_kind, "critic", CriticSettings, "the settings of a critic"),
+        default=MLPCritic(skip=True),
+    )
     clip: float | None = eqx.field(static=True, converter=partial(check_optional, check_positive, "clip"), default=10.0)
 
     def full_critic(self, network: PointFunction, step: Int[Array, ""]) -> CriticFunction:

@@ -9,10 +9,10 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
-from .._arguments import check_count
+from .._arguments import check_count, check_kind
 from .._types import Metrics, Scalar
 from ..critics import Critic, CriticSettings, MLPCritic
-from ..critics.base import PointFunction, check_critic
+from ..critics.base import PointFunction
 from ..families import SemiImplicit
 from ..optimizers import Adam, OptimizerLike, check_optimizer
 from ..schedules import Cosine, RunPlan, Schedule, as_schedule
@@ -57,7 +57,9 @@ class PlugInFisher(CriticObjective):
     critic_optimizer: OptimizerLike = eqx.field(
         converter=partial(check_optimizer, "critic_optimizer"), default=Adam(Cosine(4e-3), b1=0.5, b2=0.99)
     )
-    critic: CriticSettings = eqx.field(converter=check_critic, default=MLPCritic())
+    critic: CriticSettings = eqx.field(
+        converter=partial(check_kind, "critic", CriticSettings, "the settings of a critic"), default=MLPCritic()
+    )
     psi: Schedule = eqx.field(converter=partial(as_schedule, name="psi"), default=0.0)
     split: bool | None = eqx.field(static=True, converter=check_split, default=None)
 
