@@ -4,6 +4,8 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -16,6 +18,8 @@ ROOT = Path(__file__).parents[1]
 SAMPLES = ROOT / "docs" / "extending.md"
 #: ```python blocks, and ```{run} blocks, which the build of the pages runs too, in full.
 BLOCK = re.compile(r"^```(?:python|\{run\})\n(.*?)^```", re.MULTILINE | re.DOTALL)
+#: Any block of code.
+FENCED = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
 DOCS = sorted(path for path in (ROOT / "docs").rglob("*.md") if "_build" not in path.parts)
 PAGES = [path for path in (ROOT / "README.md", *DOCS) if path != SAMPLES]
 WITH_CODE = [str(path.relative_to(ROOT)) for path in PAGES if BLOCK.search(path.read_text())]
@@ -70,8 +74,41 @@ def test_samples_of_plug_ins_pass_the_contracts(name):
     assert done.returncode == 0, done.stdout[-4000:] + done.stderr[-2000:]  # 5 if the sample has no row
 
 
+def prose(path):
+    """A page without its blocks of code, in which `#` begins a comment."""
+    return FENCED.sub("", path.read_text())
+
+
+@cache
+def anchors(path):
+    """The anchors of a page's headings, as GitHub and MyST make them; docs/conf.py has the depth of MyST's, 3."""
+    seen, found = Counter(), set()
+    for title in re.findall(r"^#{1,3} +(.+?)(?: +#+)?$", prose(path), re.MULTILINE):
+        text = re.sub(r"!?\[([^]]*)\]\([^)]*\)", r"\1", title)  # what is shown of a link
+        slug = re.sub(r"[^\w\- ]", "", text.strip().lower()).replace(" ", "-")
+        found.add(f"{slug}-{seen[slug]}" if seen[slug] else slug)
+        seen[slug] += 1
+    return found
+
+
+def test_anchors_are_those_of_the_headings(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text(
+        "# What `fit` does\n\n## A [link](x.md): Yes?\n\n```python\n# a comment\n```\n\n"
+        "### `noise_floor`\n\n### Well-known (SIVI-SM)\n\n## Twice\n\n## Twice\n\n#### Too deep\n"
+    )
+    assert anchors(page) == {"what-fit-does", "a-link-yes", "noise_floor", "well-known-sivi-sm", "twice", "twice-1"}
+
+
 def test_links_between_documents_lead_somewhere():
+    """To a file and, in a page, to a heading; `[text](#heading)` is a link within the page."""
     assert len(DOCS) > 10
+    broken, num_anchors = [], 0
     for path in [*ROOT.glob("*.md"), *DOCS]:
-        for link in re.findall(r"\]\(([^)#:]+?)(?:#[^)]*)?\)", path.read_text()):
-            assert (path.parent / link).exists(), f"{path.name}: {link}"
+        for link, anchor in re.findall(r"\]\(([^)#:]*)(?:#([^)]*))?\)", prose(path)):
+            page = path.parent / link if link else path
+            leads = page.exists() and (not anchor or (page.suffix == ".md" and anchor in anchors(page.resolve())))
+            broken += [] if leads else [f"{path.relative_to(ROOT)}: {link}{'#' * bool(anchor)}{anchor}"]
+            num_anchors += bool(anchor)
+    assert not broken, "\n".join(broken)
+    assert num_anchors > 50

@@ -163,5 +163,5 @@ class TestBadInput:
 
 
 def test_two_unknowns_may_not_share_a_name():
-    with pytest.raises(ValueError, match=r"a name of its own; got two called 'a\.b'"):
+    with pytest.raises(ValueError, match=r"a unique name; got two called 'a\.b'"):
         Layout.like({"a.b": 0.0, "a": {"b": 0.0}})

@@ -34,7 +34,7 @@ def repeats_in_turn() -> bool:
 
 
 def particles_in_turn(num: int) -> bool:
-    """Whether so many particles go through a small network one after the other.
+    """Whether `num` particles go through a small network one after the other.
 
     XLA's CPU backend has a fast product of a matrix with one vector and another for many; in between, a product
     costs more than as many single ones.
@@ -45,8 +45,8 @@ def particles_in_turn(num: int) -> bool:
 def inverts_by_halves(size: int) -> bool:
     """Whether to invert a triangular matrix by products of its halves.
 
-    On a CPU, LAPACK's solve of more than a few rows starts threads of its own, and on busy cores waits for them
-    longer than all the rest of an update takes; products do not.
+    On a CPU, LAPACK's solve of more than a few rows starts threads and on busy cores waits for them longer
+    than all the rest of an update takes; products do not.
     """
     return size > _SMALL_SOLVE and _on_cpu()
 

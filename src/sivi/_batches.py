@@ -77,7 +77,7 @@ class ShuffledBatches(Batches):
 
 
 class RotatingBatches(Batches):
-    """One permutation for the whole run, read round and round.
+    """One permutation for the whole run, read cyclically.
 
     Where the batch size divides the number of rows, the same few batches come back in rotation.
     """
@@ -128,7 +128,7 @@ MAX_WINDOWS = 8
 
 
 class BatchWindows(eqx.Module):
-    """Windows of one permutation, read round and round, of any size: what the warm-up sees of the data.
+    """Windows of one permutation, read cyclically, of any size: what the warm-up sees of the data.
 
     All rows are seen equally often, so that their noise cancels over a round instead of adding up.
 

@@ -88,7 +88,7 @@ class Layout(eqx.Module):
         names = [variable.name for variable in variables]
         twice = sorted({name for name in names if names.count(name) > 1})
         if twice:
-            raise ValueError(f"like: every unknown must have a name of its own; got two called {twice[0]!r}.")
+            raise ValueError(f"like: every unknown must have a unique name; got two called {twice[0]!r}.")
         return Layout(tuple(variables), treedef)
 
     @property

@@ -1,8 +1,4 @@
-"""Networks that families and critics are made of: the multilayer perceptron, and (μ(z), σ(z)).
-
-`Linear` stores its weight with the shorter side first. The gradient of a weight over a batch is a matrix product in
-the orientation of storage, and XLA's CPU backend is slower on tall, thin ones; `equinox.nn.MLP` stores (out, in).
-"""
+"""Networks that families and critics are made of: the multilayer perceptron, and (μ(z), σ(z))."""
 
 import math
 from collections.abc import Sequence
@@ -45,8 +41,8 @@ def as_widths(hidden: Sequence[int]) -> tuple[int, ...]:
 class Linear(eqx.Module):
     """y = W x + b, with W and b ~ Uniform(±1/√fan_in) at the start.
 
-    The weight is stored with its shorter side first. Its gradient over a batch is a product of that
-    orientation, and XLA's CPU backend is much slower on the tall, thin one.
+    The weight is stored with its shorter side first; `equinox.nn.MLP` stores (out, in). The gradient of a weight over a
+    batch is a matrix product in the orientation of storage, and XLA's CPU backend is slower on tall, thin ones.
     """
 
     weight: Float[Array, "short long"]

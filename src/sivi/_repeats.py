@@ -15,7 +15,7 @@ _REPEAT = 1000  # folded into the key of a fit, together with the repeat's numbe
 
 
 def across_repeats(function: Callable[..., Any], repeats: int, *arguments: PyTree) -> PyTree:
-    """`function` for every repeat, of arguments and with a result whose arrays have a leading axis of repeats."""
+    """Apply `function` to every repeat. Arrays in its arguments and result have a leading axis of repeats."""
     arrays, static = eqx.partition(arguments, eqx.is_array)
     others: list[Any] = []
 

@@ -49,7 +49,7 @@ class RunState(eqx.Module):
         families: The families, in the coordinates of the fit.
         states: The objective's states: critics, optimisers; None in a fit that was loaded without its target.
         skipped: Updates that were not finite and left out.
-        streak: How many of them are the last ones.
+        streak: Number of consecutive skipped updates up to now.
         stop: Where the run ends.
     """
 
@@ -70,11 +70,11 @@ class Run:
 
     @property
     def finished(self) -> bool:
-        """Whether it came to its end: `num_steps`, or the end of the decay after a plateau."""
+        """Whether it is complete: `num_steps`, or the end of the decay after a plateau."""
         return self.step >= int(self.state.stop.end)
 
     def repeat(self, index: int) -> "Run":
-        """One of the repeats as a run of its own."""
+        """One of the repeats, as a separate run."""
         key = repeat_keys(self.settings.key, self.settings.repeats)[index]
         parts = (self.state.families, self.state.states, self.state.skipped, self.state.streak)
         return Run(

@@ -28,8 +28,8 @@ from .warmup import gaussian_warmup
 BRIDGED_UP_TO = 10
 #: Up to this many unknowns the affine map is a full matrix, z as long as x, and the run shorter than above it.
 FULL_MATRIX_UP_TO = 128
-#: Directions of its own that the affine map has beyond its diagonal: few below `MORE_DIRECTIONS_FROM` unknowns; then
-#: as many as have `NUMBERS_IN_DIRECTIONS` numbers in all, within bounds.
+#: Low-rank directions of the affine map: few below `MORE_DIRECTIONS_FROM` unknowns; then as many as have
+#: `NUMBERS_IN_DIRECTIONS` numbers in all, within bounds.
 FEW_DIRECTIONS = 64
 MORE_DIRECTIONS_FROM, MORE_DIRECTIONS = 1000, (128, 256)
 NUMBERS_IN_DIRECTIONS = 2**21
@@ -64,7 +64,7 @@ class Recipe:
         bridge_share: Share of a wide Gaussian that is mixed into the target while modes find their weights; 0 for
             none. See `sivi.objectives.Bridged`.
         bridge_until: Share of the run after which it is gone.
-        plateau_tolerance: Improvement of the loss, per unknown, below which the fit comes to its end.
+        plateau_tolerance: Improvement of the loss, per unknown, below which the loss is on a plateau.
     """
 
     dim: int
@@ -104,8 +104,8 @@ class Recipe:
     def family(self, key: PRNGKeyArray) -> Family:
         """A semi-implicit family with a linear skip and a global σ that starts at N(0, I).
 
-        Three quarters of the variance come from z through the skip, one from σ, next to nothing from the network. With
-        z shorter than x, the coordinates beyond its length have σ alone.
+        Three quarters of the variance come from z through the skip and one quarter from σ; the network adds almost
+        none. With z shorter than x, the coordinates beyond its length have σ alone.
         """
         conditional = DiagonalGaussian(
             self.latent_dim,

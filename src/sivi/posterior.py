@@ -54,7 +54,7 @@ class Posterior:
     are those of x. The metrics in `history` are in units of u.
 
     Attributes:
-        run: The run that made it: its settings, its step and its state, which a resumed fit goes on from.
+        run: The run that made it: its settings, its step and its state, from which a resumed fit continues.
         affines: The maps from u to x, in one tree whose arrays have a leading axis of repeats.
         layout: Names, shapes and constraints of the unknowns.
         history: One value per update of every metric the objective reports: (step,), or (repeats, step).
@@ -94,12 +94,12 @@ class Posterior:
 
     @property
     def num_steps(self) -> int:
-        """Updates asked for, at most; `finished` says whether the fit came to its end."""
+        """Updates asked for, at most; `finished` says whether the fit is complete."""
         return self.run.settings.num_steps
 
     @property
     def finished(self) -> bool:
-        """Whether the fit came to its end: `num_steps`, or the end of the decay after a plateau."""
+        """Whether the fit is complete: `num_steps`, or the end of the decay after a plateau."""
         return self.run.finished
 
     @property
@@ -138,7 +138,7 @@ class Posterior:
         return member_of(tree, 0)
 
     def repeat(self, index: int) -> "Posterior":
-        """One of the fits as a posterior of its own."""
+        """One of the fits, as a separate posterior."""
         if not 0 <= index < self.repeats:
             raise IndexError(f"index must be below the number of repeats, {self.repeats}; got {index}.")
         unattached = self.unattached
@@ -159,7 +159,8 @@ class Posterior:
         Args:
             num_samples: How many; with `by_repeat`, of every repeat.
             key: An int or a JAX key.
-            by_repeat: Keep the repeats apart, on a leading axis. Otherwise they take turns, from a random one on.
+            by_repeat: Keep the repeats apart, on a leading axis. Otherwise draws alternate between repeats, starting
+                with a random one.
 
         Returns:
             An array (num_samples, dim); for a target with named or structured unknowns, that structure, each

@@ -75,7 +75,7 @@ class StopState(eqx.Module):
 
 
 def init_stop(rule: Plateau | None, num_steps: int, repeats: int) -> StopState:
-    """The state at update zero, or of a run that goes on to another `num_steps`."""
+    """The state at update zero, or of a run that continues to another `num_steps`."""
     return StopState(
         decay_start=jnp.int32(num_steps),
         end=jnp.int32(num_steps),
@@ -106,11 +106,11 @@ def update_stop(
     full = ends & (count == rule.every)
     means = jnp.where(full, jnp.roll(state.means, -1, axis=1).at[:, -1].set(total / rule.every), state.means)
     seen = state.seen + full
-    found = full & (seen >= 2 * rule.blocks) & (state.decay_start >= num_steps) & jnp.all(_flat(rule, means))
+    on_plateau = full & (seen >= 2 * rule.blocks) & (state.decay_start >= num_steps) & jnp.all(_flat(rule, means))
     end = jnp.minimum(num_steps, done + jnp.ceil(rule.decay * done).astype(jnp.int32))
     return StopState(
-        decay_start=jnp.where(found, done, state.decay_start),
-        end=jnp.where(found, end, state.end),
+        decay_start=jnp.where(on_plateau, done, state.decay_start),
+        end=jnp.where(on_plateau, end, state.end),
         total=jnp.where(ends, 0.0, total),
         count=jnp.where(ends, 0, count),
         means=means,

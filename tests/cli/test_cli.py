@@ -153,7 +153,7 @@ class TestFit:
             return fit(model, tmp_path / "run")
 
         assert ends(num_steps=10, end=10) == 130
-        assert capsys.readouterr().out.splitlines()[-1] == "interrupted at update 4 of 10: --resume goes on"
+        assert capsys.readouterr().out.splitlines()[-1] == "interrupted at update 4 of 10; continue with --resume"
         assert ends(num_steps=4, end=4) == 0
         # Before its last update, but at the end of its plateau.
         assert ends(num_steps=10, end=4) == 0

@@ -99,7 +99,7 @@ class TestStandardised:
         assert scaled.output_scale is None
 
     def test_only_once(self, data):
-        with pytest.raises(ValueError, match="it is standardised already"):
+        with pytest.raises(ValueError, match=r"^split is standardised already\.$"):
             data.split(0).standardised().standardised()
 
     def test_single_precision_stays(self):

@@ -25,7 +25,7 @@ class Checkpoint:
     def __init__(self, path: str | os.PathLike[str]):
         self.path = _writable(path)
         remove_leftovers(self.path)
-        self._known = {_signature(self.path)}  # states of the file that are no other run's
+        self._known = {_signature(self.path)}  # states of the file that this run has seen or written
         self._fingerprint: np.ndarray | None = None
 
     def write(self, posterior: Posterior) -> None:

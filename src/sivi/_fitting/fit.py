@@ -73,7 +73,7 @@ def fit(
         checkpoint: A file written after every chunk, whole or not at all.
         resume: A checkpoint, a saved fit or a posterior to continue from. Settings other than `num_steps` and `stop`
             are those of that fit, and on a CPU the result equals the uninterrupted one bit for bit. With another
-            `num_steps` the schedules follow the new length, and a fit that had reached a plateau goes on.
+            `num_steps` the schedules follow the new length, and a fit that had reached a plateau continues.
 
     Returns:
         The posterior. After Ctrl-C it is what was fitted so far.

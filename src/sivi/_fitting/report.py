@@ -64,6 +64,6 @@ def report_of(
 
 
 def is_true(answer: object) -> bool:
-    """Whether a callback's answer is a true truth value: Python's, NumPy's or JAX's; a number or text is none."""
+    """Whether a callback returned a true boolean, of Python, NumPy or JAX. Numbers and text do not count."""
     array = np.asarray(answer)
     return array.dtype == np.bool_ and array.shape == () and bool(array)

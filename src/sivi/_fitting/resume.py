@@ -1,4 +1,4 @@
-"""Going on from a file or a posterior."""
+"""Continuing from a file or a posterior."""
 
 import os
 from collections import OrderedDict
@@ -42,11 +42,10 @@ def load(
     Args:
         path: The file.
         target: What it was fitted to, as it was given to `fit`: then the posterior can also be resumed.
-        family: Needed only if the family has a class of your own, which a file cannot hold: any instance of
-            the same structure, whose parameters are then replaced.
-        objective: Needed only to resume, and only if the file's cannot be read: it holds a class or an Optax
-            transform of your own. One that differs from a readable one is refused; of another one, the structure is
-            compared.
+        family: Needed only if the family is of your own class: any instance of the same structure, whose parameters
+            are replaced.
+        objective: Needed only to resume a file whose objective cannot be read, such as your own class or an Optax
+            transform. Its structure is compared. An objective that differs from a readable one is refused.
 
     Returns:
         The posterior. Without `target` it can sample, but not be resumed.
@@ -100,7 +99,7 @@ def with_target(posterior: Posterior, target: Target | Callable[..., Array]) -> 
 def resumed(
     target: Target, resume: str | os.PathLike[str] | Posterior, given: FitArguments
 ) -> tuple[Run, AffineMap, Mapping[str, np.ndarray]]:
-    """The run to go on with, its coordinates and its history so far; settings other than those it had are refused."""
+    """The run to continue, its coordinates and its history so far; settings other than those it had are refused."""
     start = resume if isinstance(resume, Posterior) else read_fit(resume, given.family)
     posterior = with_target(with_objective(start, given.objective), target)
     run, settings = posterior.run, posterior.run.settings
@@ -147,7 +146,7 @@ def _variables(posterior: Posterior) -> str:
 
 
 def _check_same(settings: FitSettings, given: FitArguments) -> None:
-    """Refuse to go on with other settings than a fit was begun with."""
+    """Refuse to continue with other settings than a fit was begun with."""
     for name in ("batch_size", "batching", "precision"):
         value, stored = getattr(given, name), getattr(settings, name)
         if value is not None and value != stored:
@@ -157,7 +156,7 @@ def _check_same(settings: FitSettings, given: FitArguments) -> None:
 
 
 def _check_same_coordinates(whiten: object, posterior: Posterior) -> None:
-    """Refuse to go on in other coordinates than a fit was begun in."""
+    """Refuse to continue in other coordinates than a fit was begun in."""
     given = given_map(whiten, posterior.dim)
     if given is None:
         return

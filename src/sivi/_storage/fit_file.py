@@ -189,7 +189,7 @@ def _family(description: Any, leaves: list[np.ndarray], given: Family | None, re
         return codec.fill(stack_repeats(given, repeats), leaves, "family")
     families = codec.decode(description, [jnp.asarray(leaf) for leaf in leaves])
     if not isinstance(families, Family):
-        raise FitFileError(f"the file's family is none: {describe(description)}.")
+        raise FitFileError(f"the file's family is not a sivi family: {describe(description)}.")
     if given is not None:
         codec.fill(stack_repeats(given, repeats), leaves, "family")
     return families

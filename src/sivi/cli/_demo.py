@@ -1,4 +1,4 @@
-"""`sivi demo`: logistic regression on generated data, end to end, beside Markov chains of the same posterior."""
+"""`sivi demo`: logistic regression on generated data, end to end, compared with Markov chains."""
 
 import argparse
 import time
@@ -32,7 +32,7 @@ def add_to(commands: Any) -> None:
     """Add the `demo` command."""
     command = commands.add_parser(
         "demo",
-        help="logistic regression on generated data, beside Markov chains",
+        help="logistic regression on generated data, compared with Markov chains",
         description=f"Fit a Bayesian logistic regression to {_NUM_TRAIN} generated waveforms (22 coefficients) with "
         "the defaults of sivi.fit; score it on held-out waveforms; then run Markov chains on the same posterior and "
         "compare. The chains are NUTS with BlackJAX, HMC without.",

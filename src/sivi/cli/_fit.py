@@ -31,7 +31,7 @@ written to the folder: fit.sivi (the fit; `sivi sample` and sivi.load open it), 
 repeat; without ArviZ draws.npz, arrays by variable name), and, with matplotlib, traces.png, marginals.png, pairs.png
 and, for a vector of two unknowns, samples.png
 
-exit codes: 0 the fit came to its end, 130 it was interrupted (--resume goes on)
+exit codes: 0 the fit finished, 130 it was interrupted (continue with --resume)
 """
 
 
@@ -87,7 +87,7 @@ def run(args: argparse.Namespace) -> int:
     if draws.suffix != ".nc":
         print(f"the draws are plain arrays: {NEEDS_ARVIZ}")
     if not posterior.finished:
-        print(f"interrupted at update {posterior.step} of {posterior.num_steps}: --resume goes on")
+        print(f"interrupted at update {posterior.step} of {posterior.num_steps}; continue with --resume")
     return 0 if posterior.finished else 130
 
 

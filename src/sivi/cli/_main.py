@@ -12,10 +12,10 @@ from ._errors import UsageError
 
 _EPILOG = """\
 examples:
-  sivi demo --out demo                     logistic regression on generated data, beside Markov chains
+  sivi demo --out demo                     logistic regression on generated data, compared with Markov chains
   sivi fit model.py --out run              fit the log density that a Python file defines
   sivi fit model.py --out run --repeats 4  four independent fits, and whether they agree
-  sivi fit model.py --out run --resume     go on with an interrupted fit
+  sivi fit model.py --out run --resume     continue an interrupted fit
   sivi sample run/fit.sivi --num 100000    more draws of a fit, without its model
   sivi data list                           the datasets, and which are on this machine
   sivi paper list                          the tables and figures of the SIVI-SM paper, to run again

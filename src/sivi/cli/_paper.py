@@ -16,7 +16,7 @@ _EPILOG = """\
 examples:
   sivi paper list                               what there is, and what has been run
   sivi paper run toy-kl                         a quick run, under a minute
-  sivi paper run toy-kl --full --workers 2      the paper's numbers; go on after an interruption with the same line
+  sivi paper run toy-kl --full --workers 2      the paper's numbers; continue after an interruption with the same line
   sivi paper run all --full                     every experiment
   sivi paper report                             one page of all results: docs/results.md
 """

@@ -18,7 +18,7 @@ class Interval(NumberConstraint):
     """x = low + (high − low) σ(y), with log |dx/dy| = log (high − low) + log σ(y) + log σ(−y).
 
     x never equals a bound: it stays at least one rounding step inside, which is where the map is flat beyond
-    |y| ≈ 17 in float32, or, on the side of a bound of zero, beyond 80. The log determinant goes on.
+    |y| ≈ 17 in float32, or, on the side of a bound of zero, beyond 80. The log determinant stays exact beyond that.
 
     Args:
         low: The lower bound, which is not itself allowed.

@@ -14,8 +14,8 @@ The best linear estimate is P w. With r(t) the density of t relative to N(0, I),
 
     E[t|x] = P (w + E[∇log r(t) | x]),
 
-so the network, a function of P w, whose covariance is below I, stands for the last expectation: zero for a Gaussian
-t, and not the larger for a large S. For an estimate h̄ of E[h|x] the denoising loss, weighted by σ², is
+so the network, a function of P w, whose covariance is below I, learns the last expectation. It is zero for a Gaussian
+t, and does not grow with S. For an estimate h̄ of E[h|x] the denoising loss, weighted by σ², is
 
     E[(h̄ − h)ᵀ G (h̄ − h)],
 
@@ -220,7 +220,7 @@ def _moments(key: PRNGKeyArray, family: SemiImplicit, size: int) -> tuple[Float[
     latent_dim = family.mixing.dim
     half = max(_FEWEST_DRAWS, 4 * size, 4 * latent_dim) // 2
     if isinstance(family.mixing, NormalMixing):
-        # Draws in pairs ±z, turned so that their mean is 0 and their covariance I.
+        # Draws in pairs ±z, transformed so that their mean is 0 and their covariance I.
         noise = family.mixing.sample_noise(key, (half,))
         noise = matmul_highest(noise, _inverse_root(jnp.linalg.cholesky(matmul_highest(noise.T, noise) / half)).T)
         noise = jnp.concatenate([noise, -noise])

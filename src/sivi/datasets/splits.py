@@ -85,7 +85,7 @@ class Split:
             (array([0., 0.]), array([ 8., 10.]))
         """
         if self.input_scale is not None:
-            raise ValueError("split must be in its own units to be standardised; it is standardised already.")
+            raise ValueError("split is standardised already.")
         if outputs and not np.issubdtype(self.train[1].dtype, np.floating):
             raise ValueError("outputs must be False for a split with labels; got True.")
         scale = Scale.of(self.train[0])

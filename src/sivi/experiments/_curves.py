@@ -1,4 +1,4 @@
-"""A fit with its score and its seconds at several stops, which goes on where an interrupted one ended.
+"""A fit with its score and its seconds at several stops, which continues where an interrupted one ended.
 
 Points of a curve lie after whole chunks of 500 updates, and timings use the same size: each size is a program of its
 own, slow to compile on an accelerator.
@@ -34,7 +34,7 @@ def fit_curve(
 
     A row has `step`, `seconds` (of fitting alone, up to there, compiling included), `first` (those of the first chunk
     since the row before, which in the first row hold the compiling and the warm-up) and what `evaluate` says of the
-    posterior so far. A curve that goes on in another process compiles again, which `first` of its next row shows.
+    posterior so far. A curve that continues in another process compiles again, which `first` of its next row shows.
 
     Args:
         target: What is fitted.

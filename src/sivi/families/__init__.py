@@ -1,4 +1,4 @@
-"""With what it is fitted."""
+"""Variational families: mixing layers, conditionals, and `SemiImplicit`."""
 
 from .._networks import LocationScale
 from .base import Conditional, ConditionalDistribution, Family, Mixing

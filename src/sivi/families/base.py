@@ -1,4 +1,4 @@
-"""With what: the two layers of a semi-implicit family, and the family itself.
+"""The two layers of a semi-implicit family, and the family itself.
 
 Everything here is about one draw, and callers vectorise; only noise comes, as in `jax.random`, in any shape, since
 one large draw is cheaper than many small ones.

@@ -102,7 +102,7 @@ def _dataset(arrays: dict[str, np.ndarray], along: str, **settings: Any) -> "Dat
 
 
 def _names(layout: Layout) -> dict[str, str]:
-    """A name for every variable that can stand in a `DataTree`, where `/` parts groups, beside its dimensions."""
+    """A valid name in a `DataTree` for every variable: no `/`, and none that a dimension has."""
     dotted = {variable.name: variable.name.replace("/", ".") for variable in layout.variables}
     dims = (f"{dotted[v.name]}_dim_{i}" for v in layout.variables for i in range(len(v.shape)))
     return dict(zip(dotted, _distinct(dotted.values(), {"chain", "draw", *dims}), strict=True))

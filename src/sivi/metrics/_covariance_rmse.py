@@ -29,14 +29,14 @@ def covariance_rmse(draws: ArrayLike, reference: ArrayLike) -> float:
     Reference:
         Yu and Zhang, Semi-implicit variational inference via score matching (ICLR 2023), section 4.2.
     """
-    x, other = check_draws("draws", draws), check_draws("reference", reference, minimum=1)
+    x, expected = check_draws("draws", draws), check_draws("reference", reference, minimum=1)
     dim = x.shape[1]
-    check_same_dim(draws=dim, reference=other.shape[1])
-    if other.shape != (dim, dim):
-        other = _covariance(check_draws("reference", other))
-    elif not np.allclose(other, other.T):
-        raise ValueError(f"reference has shape {other.shape}, so it must be a covariance; it is not symmetric.")
-    return float(np.sqrt(np.mean((_covariance(x) - other) ** 2)))
+    check_same_dim(draws=dim, reference=expected.shape[1])
+    if expected.shape != (dim, dim):
+        expected = _covariance(check_draws("reference", expected))
+    elif not np.allclose(expected, expected.T):
+        raise ValueError(f"reference has shape {expected.shape}, so it must be a covariance; it is not symmetric.")
+    return float(np.sqrt(np.mean((_covariance(x) - expected) ** 2)))
 
 
 def _covariance(draws: np.ndarray) -> np.ndarray:

@@ -63,7 +63,7 @@ def fisher_divergence(
     a lower bound of the divergence. With r = ∇log q − s_ψ the critic's error, the gap `critic_norm − value` is
     2 E[g·r]: beyond the noise, it shows a critic that is not trained. No gap does not prove a good one, since a
     network that has learnt all it can has errors orthogonal to what it can express. More steps or a wider network
-    tell: the value rises as long as the critic improves, and is to be believed where it has stopped.
+    tell: the value rises as long as the critic improves; trust it once it has stopped rising.
 
     The standard error falls as 1/√num_draws. With a trained critic it grows as the conditional narrows, since
     ∇_x log q(x|z) is of the order of 1/σ: a small divergence then needs many draws.
@@ -103,7 +103,7 @@ def fisher_divergence(
     target = target_for(target, fit=family.dim)
     affine = getattr(fit, "affine", None)
     if isinstance(affine, AffineMap) and not isinstance(affine, IdentityMap):
-        target, score_q = Whitened(target, affine), _pulled_back(score_q, affine)
+        target, score_q = Whitened(target, affine), _in_fit_coordinates(score_q, affine)
     counts = [("num_draws", num_draws, 2), ("num_steps", num_steps, 1), ("num_particles", num_particles, 1)]
     num_draws, num_steps, num_particles = (check_count(*count) for count in counts)
     train_key, test_key = jax.random.split(as_key(key))
@@ -129,7 +129,7 @@ def fisher_divergence(
     )
 
 
-def _pulled_back(score_q: ScoreOfFamily | None, affine: AffineMap) -> ScoreOfFamily | None:
+def _in_fit_coordinates(score_q: ScoreOfFamily | None, affine: AffineMap) -> ScoreOfFamily | None:
     """A score of x as one of u."""
     return None if score_q is None else lambda u: affine.pull_back(score_q(affine.forward(u)))
 

@@ -22,10 +22,10 @@ def noise_floor(
     key: KeyLike = 0,
     **settings: Any,
 ) -> Float[np.ndarray, " repeats"]:
-    """A two-sample distance between two exact sets of draws, repeated: the smallest that a fit can be told from.
+    """A two-sample distance between two exact sets of draws, repeated: its noise.
 
-    A fit whose distance to exact draws lies within the scatter of these values cannot be told from the target by
-    this many draws; take the floor with the number of draws, and the settings, of the comparison itself.
+    A fit whose distance lies within the scatter of these values cannot be distinguished from the target with this many
+    draws. Use the same number of draws and settings as in the comparison.
 
     Args:
         distance: Takes two sets of draws, (n, dim) and (m, dim), and returns a number: `knn_kl`, `mmd`, your own.

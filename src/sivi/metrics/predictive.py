@@ -31,12 +31,10 @@ def predictive_scores(model: BayesianModel, draws: ArrayLike, data: PyTree) -> P
         per point  (1/N) Σ_n log (1/S) Σ_s p(y_n | x_s)
         joint      (1/N) log (1/S) Σ_s Π_n p(y_n | x_s)
 
-    Papers print either under one name. They answer different questions. Per point is the score of the posterior
-    predictive distribution: on average over data that the model and its prior generate, none is better than the exact
-    posterior's, though on one data set an approximation may be. Joint is, for many data, little more than the log
-    likelihood of the best single draw: it rewards draws close together around a good point, that is, a posterior that
-    is too narrow, and can be higher for it than for the exact one. Both estimates are biased low, by the logarithm of
-    a mean of S; joint much more so.
+    Papers print either under one name. Per point scores the posterior predictive distribution. On average over data
+    from the model and its prior, the exact posterior scores best; on one data set an approximation may score higher.
+    Joint is, for many data, little more than the log likelihood of the best single draw, so it rewards posteriors that
+    are too narrow. Both are biased low, since they take the logarithm of a mean over S draws; joint is much more so.
 
     Args:
         model: A Bayesian model; its own data, prior and minibatches play no role.

@@ -1,6 +1,6 @@
 """How it is fitted: one method per module.
 
-`base`: what an objective is, and the checks that several share.
+`base`: the interface of an objective, and objectives with one differentiable loss.
 `critic_objective`: a family and a critic updated in turn; `_minimax`: the minimax value, its critic g, and products of
 minibatch scores without bias.
 `score_matching`, `plug_in`: the Fisher divergence by that minimax, and the biased estimator it replaces.

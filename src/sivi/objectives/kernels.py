@@ -1,9 +1,4 @@
-"""Kernels of the kernel Stein discrepancy, evaluated between all pairs of particles.
-
-The default bandwidth is half the median distance: a kernel as wide as the particles sees little of their shape. A
-hundred particles are enough for a median; to sort the distances of all pairs would cost more than the rest of an
-update.
-"""
+"""Kernels of the kernel Stein discrepancy, evaluated between all pairs of particles."""
 
 import abc
 from functools import partial
@@ -15,8 +10,9 @@ from jaxtyping import Array, Float
 
 from .._arguments import check_optional, check_positive
 
+#: Enough for a median distance. To sort the distances of all pairs would cost more than the rest of an update.
 _MEDIAN_PARTICLES = 100
-#: A kernel as wide as the particles sees little of their shape.
+#: The default bandwidth, in median distances. A kernel as wide as the particles sees little of their shape.
 DEFAULT_FACTOR = 0.5
 
 
@@ -87,8 +83,8 @@ class RieszKernel(Kernel):
     """k(x, y) = ‖x‖₁ + ‖y‖₁ − ‖x − y‖₁, without a bandwidth.
 
     The negative distance alone is positive definite only on functions that integrate to zero; the first two terms
-    mend that. It is a sum of kernels of one coordinate each, blind to what shows in no single one, and its gradient
-    holds n² · dim numbers.
+    correct this. It is a sum over single coordinates, so it misses pure interactions. Its gradient needs n² · dim
+    numbers.
     """
 
     def gram(self, x: Float[Array, "n dim"]) -> Float[Array, "n n"]:
@@ -108,5 +104,4 @@ def _squared_distances(x: Float[Array, "n dim"]) -> Float[Array, "n n"]:
 def _squared_bandwidth(squares: Float[Array, "n n"], bandwidth: float | None, factor: float) -> Array:
     if bandwidth is not None:
         return jnp.asarray(bandwidth**2, squares.dtype)
-    # A sort of all pairs would cost more than the rest of an update, and a hundred particles are enough for a median.
     return factor**2 * jnp.median(squares[np.triu_indices(min(len(squares), _MEDIAN_PARTICLES), k=1)])

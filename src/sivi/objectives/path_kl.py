@@ -42,13 +42,13 @@ class PathKL(CriticObjective):
     matching. The target's score is evaluated and never differentiated, so any score will do. The recorded `loss` is
     not the KL, which stays unknown, but, as for `ScoreMatching`, an estimate of the Fisher divergence.
 
-    Takes the settings of `CriticObjective`, and one more. By default the critic is warmed up: with no idea of ∇log q,
-    the family would start by collapsing to the mode.
+    Takes the settings of `CriticObjective`, and one more. By default the critic is warmed up: without an
+    estimate of ∇log q the family would collapse to the mode.
 
     Args:
-        clip: A draw's S − s is shortened to this size, its root mean square in units of the conditional's own
-            score, so that one draw in a steep place does not make the step; None leaves it as it is. On all data a
-            finished fit has none to shorten; the noise of small minibatches can be that long.
+        clip: Upper bound of the size of a draw's S − s: its root mean square, in units of the conditional's score. So
+            one draw in a steep region cannot dominate a step. None turns it off. On all data a finished fit clips
+            nothing; small minibatches can be noisy enough to be clipped.
 
     Example:
         >>> objective = PathKL(num_particles=100, critic_steps=1)

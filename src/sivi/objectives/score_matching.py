@@ -44,8 +44,8 @@ class ScoreMatching(CriticObjective):
     The critic is g(x) = f_ψ(x) + ψ_t S(x): ψ_t ≡ 1, the default, is the residual form, in which the network need
     only learn −∇log q; ψ_t ≡ 0 is the paper's; a schedule that decays from 1 is what its authors ran on real data.
 
-    The Fisher divergence has valleys far from the target where its score is nearly constant, and from a start that
-    is not close, descent can run off along one. `Annealed` with a base where the family starts keeps it from that.
+    Far from the target, where its score is nearly constant, the Fisher divergence has valleys, and descent can drift
+    off along them. `Annealed`, with a base where the family starts, prevents this.
 
     Momentum holds the critic back, so both optimisers have b1 = 0.5 by default. A critic with more momentum than the
     family can make a fit diverge.

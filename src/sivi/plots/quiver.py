@@ -32,7 +32,7 @@ def plot_critic(
     At the optimum g = S − ∇log q: the arrows point to where the family lacks mass, and vanish as it converges.
 
     Args:
-        field: From one point of the plane to a vector: a critic network, or `objective.critic_function(state, target)`.
+        field: A function from one point of the plane to a vector, such as `objective.critic_function(state, target)`.
         draws: (n, 2), from the family.
         ax: Axes to draw into; new ones when left out.
         scale: Length of g drawn as long as the spacing of two arrows; when left out, that which 95 per cent of

@@ -47,9 +47,9 @@ def hmc(
     The number of leapfrog steps is drawn anew for every transition, evenly from 1 to `num_leapfrog`: a fixed one
     can be a whole period of some direction, which then never moves.
 
-    The warm-up tunes ε (dual averaging) and a diagonal M⁻¹ (variances of the draws, in windows that double), and
-    is frozen after it. Both are shared by all chains and learnt from all of them, as is the number of leapfrog steps,
-    so that no chain waits for another: many short chains cost little more than one.
+    The warm-up tunes ε (dual averaging) and a diagonal M⁻¹ (variances of the draws, in windows that double). Both are
+    then frozen. They are shared by all chains and learnt from all of them. The chains also share the number of leapfrog
+    steps, so no chain waits for another: many short chains cost little more than one.
 
     Args:
         target: A `sivi.targets.Target`, or any JAX function x → log p(x), up to a constant.

@@ -111,7 +111,7 @@ def run_kernel(
         The last state, and what was kept.
 
     Raises:
-        FloatingPointError: A chain has left for infinity.
+        FloatingPointError: A chain has diverged to infinity.
     """
     num_steps = num_burn_in + 1 + (len(kept.draws) - 1) * thin
     places = (jnp.int32(num_burn_in), jnp.int32(thin))

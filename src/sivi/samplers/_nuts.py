@@ -40,8 +40,8 @@ def nuts(
 
     NUTS is Hamiltonian Monte Carlo (see `hmc`) that doubles a trajectory until it turns back and draws a state of
     it. Each chain tunes its own step size and diagonal mass by BlackJAX's window adaptation, Stan's scheme.
-    Before believing a run, look at `rhat` (at most 1.01), `ess`, `divergences` and `max_depth_hits`. Chains that never
-    leave their modes agree neither with each other nor with the target; only the first can be seen in R-hat.
+    Before you trust a run, look at `rhat` (at most 1.01), `ess`, `divergences` and `max_depth_hits`. R-hat detects
+    chains that are stuck in different modes, but not chains that are all stuck in the same one.
 
     Args:
         target: A `sivi.targets.Target`, or any JAX function x → log p(x), up to a constant.
@@ -125,7 +125,7 @@ class NUTSKernel(SamplerKernel):
 
         keys = jax.random.split(jax.random.fold_in(self.key, index), self.tuned["step_size"].shape[0])
         chains, info = jax.vmap(transition)(keys, state.chains, self.tuned)
-        # It stops doubling when the trajectory turns back, when it diverges, or else because it may not go on.
+        # It stops doubling when the trajectory turns back, when it diverges, or else because it may not continue.
         is_cut_short = ~(info.is_turning | info.is_divergent)
         num_cut_short = state.num_cut_short + jnp.sum(is_cut_short, dtype=jnp.int32)
         return NUTSState(chains, num_cut_short), Moved(chains.position, info.acceptance_rate, info.is_divergent)

@@ -40,10 +40,9 @@ def sgld(
 
         x ← x + (h/2) S(x) + √h ξ,    ξ ~ N(0, I),
 
-    with the score S(x) = ∇ log p(x), or its unbiased estimate from a minibatch. Nothing is accepted or refused, so
-    a target that knows only its score will do, and draws are off by O(h): a Gaussian with precision λ comes out
-    with variance 1 / (λ (1 − hλ/4)), and with none at all from h ≥ 4/λ on. Let `step_size` decrease, or compare two
-    of them.
+    with the score S(x) = ∇ log p(x), or its unbiased estimate from a minibatch. There is no acceptance step, so
+    a score is enough, and draws have an error of O(h). A Gaussian with precision λ gets the variance
+    1 / (λ (1 − hλ/4)); for h ≥ 4/λ the particles diverge. Let `step_size` decrease, or compare two values.
 
     With minibatches every particle sees its own: all rows are shuffled once per epoch, and each particle reads them
     in that order from its own random position, drawn anew for every epoch. So it sees no row twice in an epoch.
@@ -72,7 +71,7 @@ def sgld(
         The draws, (num_particles, num_draws, dim): with `num_draws=1` the final particles.
 
     Raises:
-        FloatingPointError: A particle has left for infinity: the step size is too large.
+        FloatingPointError: A particle has diverged to infinity: the step size is too large.
 
     Example:
         >>> import jax.numpy as jnp

@@ -22,8 +22,8 @@ _OFFSET, _DECAY = 10.0, 0.75
 #: over wide swings has too high a one at rest.
 _GAIN, _GAIN_NEAR = 0.05, 0.1
 
-#: The mass is first learnt after a start-up phase, in windows that double; then the step size alone settles.
-_START_UP, _FIRST_WINDOW, _SETTLE = 75, 25, 50
+#: After a start-up phase the mass is learnt, in windows that double. In the final phase only the step size is tuned.
+_START_UP, _FIRST_WINDOW, _FINAL = 75, 25, 50
 
 #: Fewer steps cannot settle a step size.
 MIN_WARMUP = 20
@@ -35,7 +35,7 @@ class AdaptationState(eqx.Module):
     Attributes:
         log_step: Log step size of the next transition of the warm-up.
         log_step_mean: Its weighted mean, which is used after the warm-up.
-        anchor: What log_step is pulled to: ten times the step size at the last restart.
+        shrinkage_point: Stan's μ, which log_step is pulled to: the log of ten times the step size at the last restart.
         gain: γ; the larger, the less a shortfall moves log_step.
         shortfall: Mean of (target − acceptance) since the restart.
         updates: Their number.
@@ -45,7 +45,7 @@ class AdaptationState(eqx.Module):
 
     log_step: Scalar
     log_step_mean: Scalar
-    anchor: Scalar
+    shrinkage_point: Scalar
     gain: Scalar
     shortfall: Scalar
     updates: Scalar
@@ -96,7 +96,7 @@ class AdaptationState(eqx.Module):
     def _dual_average(self, shortfall: Scalar) -> "AdaptationState":
         m = self.updates + 1.0
         mean_shortfall = self.shortfall + (shortfall - self.shortfall) / (m + _OFFSET)
-        log_step = self.anchor - jnp.sqrt(m) / self.gain * mean_shortfall
+        log_step = self.shrinkage_point - jnp.sqrt(m) / self.gain * mean_shortfall
         log_step_mean = self.log_step_mean + m**-_DECAY * (log_step - self.log_step_mean)
         return eqx.tree_at(
             lambda s: (s.log_step, s.log_step_mean, s.shortfall, s.updates),
@@ -119,7 +119,7 @@ class AdaptationState(eqx.Module):
         inverse_mass = weight * self.spread / jnp.maximum(self.seen - 1.0, 1.0) + 1e-3 * (1.0 - weight)
         fresh = AdaptationState.start(self.mean.shape[0], 1.0)
         return eqx.tree_at(
-            lambda s: (s.log_step, s.log_step_mean, s.anchor, s.gain, s.inverse_mass),
+            lambda s: (s.log_step, s.log_step_mean, s.shrinkage_point, s.gain, s.inverse_mass),
             fresh,
             (
                 self.log_step_mean,
@@ -139,11 +139,11 @@ def warmup_windows(num_warmup: int) -> tuple[Bool[np.ndarray, " num_warmup"], Bo
         >>> int(np.argmax(collect)), (np.flatnonzero(close) + 1).tolist()
         (75, [100, 150, 250, 450, 950])
     """
-    first, size, settle = _START_UP, _FIRST_WINDOW, _SETTLE
-    if first + size + settle > num_warmup:
-        first, settle = int(0.15 * num_warmup), int(0.1 * num_warmup)
-        size = num_warmup - first - settle
-    end = num_warmup - settle
+    first, size, final = _START_UP, _FIRST_WINDOW, _FINAL
+    if first + size + final > num_warmup:
+        first, final = int(0.15 * num_warmup), int(0.1 * num_warmup)
+        size = num_warmup - first - final
+    end = num_warmup - final
     start, closes = first, []
     while start < end:
         # A window that would leave less than its double behind it takes the rest.

@@ -63,7 +63,7 @@ class LogDensity(Target):
 
 
 class ScoreFunction(Target):
-    """A target known only through its score S(x) = ∇ log p(x): all that SIVI-SM needs.
+    """A target known only through its score S(x) = ∇ log p(x), which is all that the default objective needs.
 
     Args:
         function: Takes one point (a vector of length `dim`) and returns its score, of the same shape.

@@ -67,7 +67,7 @@ def gaussian_warmup(
     check_batch_size(target, batch_size)
     if rank is not None and check_count("rank", rank, minimum=0) >= target.dim:
         raise ValueError(f"rank must be below the target's dim, {target.dim}; got {rank}.")
-    start_key, rows_key, fit_key, pool_key = jax.random.split(as_key(key), 4)
+    start_key, rows_key, fit_key, weights_key = jax.random.split(as_key(key), 4)
     windows = None
     if batch_size is not None and target.num_data is not None:
         windows = BatchWindows.for_run(rows_key, target.num_data, batch_size, num_steps)
@@ -75,19 +75,19 @@ def gaussian_warmup(
     if rank is not None:
         points = jax.random.normal(start_key, starts_shape, default_float())
         means = _starts(points, target, windows)
-        return fit_low_rank(fit_key, pool_key, target, means, windows, num_steps, rank, array_shapes(target))
+        return fit_low_rank(fit_key, weights_key, target, means, windows, num_steps, rank, array_shapes(target))
     noise_key, step_key = jax.random.split(fit_key)
     noise = BalancedNoise(noise_key, num_pairs(target.dim), target.dim)
-    pool_noise = BalancedNoise(pool_key, NUM_ELBO_PAIRS, target.dim, frames=noise.frames)
+    weights_noise = BalancedNoise(weights_key, NUM_ELBO_PAIRS, target.dim, frames=noise.frames)
     step_keys = jax.vmap(lambda t: jax.random.fold_in(step_key, t))(jnp.arange(num_steps))
-    points, normal, pool_normal = side_by_side(
-        [start_key, step_keys, jax.random.fold_in(pool_key, 1)],
-        [starts_shape, noise.shape, pool_noise.shape],
+    points, normal, weights_normal = side_by_side(
+        [start_key, step_keys, jax.random.fold_in(weights_key, 1)],
+        [starts_shape, noise.shape, weights_noise.shape],
         jax.random.normal,
     )
     means = _starts(points, target, windows)
     gaussians = DenseGaussians(*fit_dense(target, means, noise, normal, windows))
-    weights = start_weights(pool_noise.from_normals(pool_normal), target, gaussians)
+    weights = start_weights(weights_noise.from_normals(weights_normal), target, gaussians)
     return gaussians.mixture_map(weights, means[0])
 
 

@@ -68,7 +68,7 @@ class Probe(NamedTuple):
 
 def fit_low_rank(
     fit_key: PRNGKeyArray,
-    pool_key: PRNGKeyArray,
+    weights_key: PRNGKeyArray,
     target: Target,
     means: Float[Array, "starts dim"],
     windows: BatchWindows | None,
@@ -80,7 +80,7 @@ def fit_low_rank(
 
     Args:
         fit_key: Random key.
-        pool_key: Random key of the starts' weights.
+        weights_key: Random key of the starts' weights.
         target: The target.
         means: m₀ of every start; s₀ = 1.
         windows: The rows of data of each step; None for all rows.
@@ -90,7 +90,7 @@ def fit_low_rank(
     """
     diagonal_key, rounds_key = jax.random.split(fit_key)
     gaussians = DiagonalGaussians(*_fit_diagonal(diagonal_key, target, means, windows, num_steps))
-    u = BalancedNoise(pool_key, NUM_ELBO_PAIRS, target.dim).draw(jax.random.fold_in(pool_key, 1))
+    u = BalancedNoise(weights_key, NUM_ELBO_PAIRS, target.dim).draw(jax.random.fold_in(weights_key, 1))
     diagonal = gaussians.mixture_map(start_weights(u, target, gaussians), means[0])
     rotation = identity_rotation(shapes)
     if rotation is None:

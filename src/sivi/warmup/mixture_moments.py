@@ -172,6 +172,6 @@ def _softmax(values: Float[Array, " num"]) -> Float[Array, " num"]:
 
 
 def _mixture_mean(weights: Array, means: Array) -> tuple[Bool[Array, ""], Array]:
-    """The mean of the mixture, and whether it is of any use."""
+    """Whether the mixture has weight and a finite mean, and that mean."""
     mean = weights @ jnp.where((weights > 0)[:, None], means, 0.0)
     return jnp.any(weights > 0) & jnp.all(jnp.isfinite(mean)), mean

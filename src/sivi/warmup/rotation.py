@@ -23,7 +23,7 @@ curvature would hide those with small curvature.
 
 Diagonal scales along new axes start too narrow rather than too wide: at least the mean curvature over the rows of a
 column, and no scale above the widest of the mean-field fit. From a narrow scale the steps recover soon. Under a wide
-one, draws lie where the score says little, and their average throws the mean away first.
+one, draws lie where the score says little, and their average first moves the mean far off.
 """
 
 from collections.abc import Sequence
@@ -146,7 +146,7 @@ def measure(
     empty = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
     totals, columns = jax.lax.scan(call, empty, jnp.arange(num_calls))
     # At least the mean over the rows, which has less noise. The steps that follow soon correct a scale that is too
-    # narrow; a scale that is too wide first throws the mean away.
+    # narrow; a scale that is too wide first moves the mean far off.
     diagonals = [jnp.maximum(total.diagonal, jnp.mean(total.diagonal, axis=0)) for total in totals]
     curvature = jnp.concatenate([view.view.vector(diagonal) for view, diagonal in zip(views, diagonals, strict=True)])
     mean = jnp.mean(jnp.abs(curvature))
