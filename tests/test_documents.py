@@ -24,7 +24,11 @@ DOCS = sorted(path for path in (ROOT / "docs").rglob("*.md") if "_build" not in 
 PAGES = [path for path in (ROOT / "README.md", *DOCS) if path != SAMPLES]
 WITH_CODE = [str(path.relative_to(ROOT)) for path in PAGES if BLOCK.search(path.read_text())]
 NEEDING_DATA = {"docs/data.md"}
-SLOW_PAGES = {f"docs/{name}.md" for name in ("guide/fitting", "guide/targets", "metrics", "which_method")}
+SLOW_OBJECTIVES = [f"objectives/{name}" for name in ("annealed", "bridged", "unbiased_elbo")]
+SLOW_PAGES = {
+    f"docs/{name}.md"
+    for name in ("guide/fitting", "guide/targets", "metrics", "samplers", "which_method", *SLOW_OBJECTIVES)
+}
 SLOW_SAMPLES = ("ConditionalELBO", "Logistic", "mala")
 
 

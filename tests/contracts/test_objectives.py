@@ -106,11 +106,15 @@ def assert_same_bits(one, other):
         np.testing.assert_array_equal(values, other.history[metric])
 
 
+ALL_OPTIMISATIONS = [pytest.mark.optimised, pytest.mark.slow]
+
+
 @pytest.mark.parametrize(
     ("name", "x64"),
     [
         *(pytest.param(name, False, marks=[pytest.mark.slow] if name in CUSTOM_OBJECTIVES else []) for name in FITTED),
         pytest.param("ScoreMatching", True, marks=pytest.mark.slow),
+        *(pytest.param(name, False, marks=ALL_OPTIMISATIONS, id=f"{name}-optimised") for name in FITTED),
     ],
     ids=str,
 )

@@ -247,6 +247,7 @@ def test_a_quick_job_of_seconds_takes_the_median_of_all_chunks_but_the_first(tmp
     assert numbers["milliseconds"] == np.median(numbers["all"])
 
 
+@pytest.mark.slow
 @pytest.mark.needs_data
 def test_a_quick_job_of_convergence_ends_with_the_last_of_its_traces(tmp_path):
     settings, numbers, arrays = quick_job(MLRConvergence(), tmp_path)

@@ -57,6 +57,7 @@ def test_u_statistic_is_unbiased_for_the_closed_form_in_value_and_gradient():
     assert max(scores.values()) < bonferroni(count), scores
 
 
+@pytest.mark.slow
 def test_u_statistic_with_sigma_of_z_is_that_of_the_score_of_q_by_quadrature():
     """Value and gradient against those with ∇log q(x) in place of ∇_x log q(x|z), on the same draws.
 

@@ -164,11 +164,13 @@ def compiled(function, *arguments):
     return jax.jit(function).lower(*arguments).compile().as_text()
 
 
+@pytest.mark.slow
+@pytest.mark.optimised
 def test_scores_of_many_points_are_two_products_of_matrices_and_nothing_is_transposed():
     """(points · classes, features) × (features, batch), and back: one product for all points and all data."""
     if os.environ.get("XLA_FLAGS"):  # the suite's own: a user has other programs
         this = f"{__file__}::test_scores_of_many_points_are_two_products_of_matrices_and_nothing_is_transposed"
-        command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", this]
+        command = [sys.executable, "-m", "pytest", "-q", "-m", "slow", "-p", "no:cacheprovider", this]
         plain = {"XLA_FLAGS": "", "JAX_ENABLE_COMPILATION_CACHE": "false"}
         done = subprocess.run(command, env=os.environ | plain, capture_output=True, text=True, timeout=300)
         assert done.returncode == 0, done.stdout[-3000:]

@@ -1,7 +1,8 @@
 """How the suite runs: one thread of XLA per worker, one cache of compiled programs for all of them, nothing online.
 
-The settings are environment variables, so that the tests that start a Python of their own hand them on. A variable
-that is already set stays as it is.
+It stands at the root, so that its fixtures serve the examples in the docstrings of `src` as well as `tests`. The
+settings are environment variables, so that the tests that start a Python of their own hand them on. A variable that is
+already set stays as it is.
 """
 
 import os
@@ -11,12 +12,13 @@ from importlib.metadata import version
 from itertools import count
 from pathlib import Path
 
-# Two workers with one thread each do more on two cores than two workers with two. XLA's older way to make loops of
-# fusions compiles in half the time; the flag is known to have a name in these versions, and XLA stops at names that it
-# does not know. All of this is read when numpy, scipy and the backend of JAX start.
+# Two workers with one thread each do more on two cores than two workers with two. Without most optimisations (below)
+# XLA's older way to make loops of fusions compiles in half the time, and a program in one piece holds half as many
+# memory maps. These flags are known to have their names in these versions, and XLA stops at names that it does not
+# know. All of this is read when numpy, scipy and the backend of JAX start.
 XLA_FLAGS = "--xla_cpu_multi_thread_eigen=false"
 if version("jaxlib").startswith("0.9."):
-    XLA_FLAGS += " --xla_cpu_use_fusion_emitters=false"
+    XLA_FLAGS += " --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
 ONE_THREAD = {"XLA_FLAGS": XLA_FLAGS, "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 for variable, value in ONE_THREAD.items():
     os.environ.setdefault(variable, value)
@@ -41,9 +43,9 @@ if OWN_CACHE:  # once more for a JAX that some plugin has imported before
     jax.config.update("jax_persistent_cache_min_compile_time_secs", 0.0)
     jax.config.update("jax_persistent_cache_min_entry_size_bytes", -1)
 
-#: Memory maps at which compiled programs are forgotten. A process may have 65,530, and one fit holds about 1,500, so
-#: the four tests between two looks, which take tens of milliseconds, would have to hold twenty fits to pass it.
-MANY_MAPS = 30_000
+#: Memory maps at which compiled programs are forgotten. A process may have 65,530, and one fit holds 500 to 1,500, so
+#: the four tests between two looks, which take tens of milliseconds, would have to hold seventeen fits to pass it.
+MANY_MAPS = 40_000
 _MAPS = Path("/proc/self/maps")
 _TESTS = count(1)
 
@@ -103,23 +105,30 @@ def x64():
         yield
 
 
-#: Tests of the programs themselves, which have all optimisations of XLA, as a user's have: that a fit has the same bits
-#: whatever its chunks, and what a compiled score is made of.
-OPTIMISED = ("contracts/test_objectives.py", "targets/test_multinomial_regression.py")
+# Programs of a few updates take a quarter of the time to compile without most optimisations; the environment variable
+# is for a Python that a test starts.
+def _optimise(all_of_them: bool) -> None:
+    os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = str(not all_of_them)
+    jax.config.update("jax_disable_most_optimizations", not all_of_them)
 
 
-@pytest.fixture(autouse=True, scope="module")
+_optimise(False)
+
+
+@pytest.fixture(autouse=True)
 def optimisations(request):
-    """All others compile without most of them, in two thirds of the time, and hold for a fit of a few updates."""
-    tests = Path(__file__).parent
-    path = Path(request.node.path)
-    name = path.relative_to(tests).as_posix() if path.is_relative_to(tests) else ""
-    quick = not name.startswith(OPTIMISED)
-    jax.config.update("jax_disable_most_optimizations", quick)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("JAX_DISABLE_MOST_OPTIMIZATIONS", str(quick))  # of a Python that a test starts
+    """All optimisations for tests with the marker `optimised`, as a user's programs have them.
+
+    The switch is not part of what JAX finds a compiled program by, so programs are forgotten when it changes.
+    """
+    if request.node.get_closest_marker("optimised") is None:
         yield
-    jax.config.update("jax_disable_most_optimizations", False)
+        return
+    jax.clear_caches()
+    _optimise(True)
+    yield
+    _optimise(False)
+    jax.clear_caches()
 
 
 def short_fit(fit, default_objective=False):
