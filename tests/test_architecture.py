@@ -2,11 +2,14 @@
 
 import ast
 import importlib
+import inspect
 import subprocess
 import sys
 from collections import Counter
 from functools import cache
 from pathlib import Path
+
+import equinox as eqx
 
 import sivi
 import write_public_api
@@ -17,7 +20,7 @@ SOURCE = Path(sivi.__file__).parent
 TIERS = """
     _types _errors _version
     _arguments _renamed _progress
-    _backend _random constraints schedules
+    _backend _fields _random constraints schedules
     _repeats _layout coordinates _batches _networks optimizers stopping
     targets families
     samplers warmup
@@ -156,6 +159,32 @@ def test_no_module_is_shadowed_by_a_name_its_package_imports():
                 names = {node.name}
             shadowed += [str((init.parent / name).relative_to(SOURCE.parent)) for name in names & inside]
     assert not shadowed, "\n".join(sorted(shadowed))
+
+
+def classes_of_the_library():
+    for path in modules():
+        if path.stem == "__main__":
+            continue
+        parts = path.relative_to(SOURCE.parent).with_suffix("").parts
+        module = importlib.import_module(".".join(parts[:-1] if parts[-1] == "__init__" else parts))
+        yield from (value for value in vars(module).values() if inspect.isclass(value))
+
+
+def test_a_class_is_abstract_or_final():
+    """No module with methods to call has a subclass, and none calls `super()`; a hook may have a harmless default."""
+    library = {cls for cls in classes_of_the_library() if cls.__module__.partition(".")[0] == "sivi"}
+    bases = {base for cls in library for base in cls.__mro__[1:] if base in library and issubclass(base, eqx.Module)}
+    hooks = {"ExactTarget"}  # says that there are exact draws, and nothing else
+    concrete = {base.__name__ for base in bases if not inspect.isabstract(base)} - hooks
+    abstract_fields = {base.__name__ for base in bases if getattr(base, "__abstractvars__", ())}
+    assert concrete - abstract_fields == set()
+    callers = {
+        str(path.relative_to(SOURCE))
+        for path in modules()
+        for node in ast.walk(tree_of(path))
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "super"
+    }
+    assert callers == {"_errors.py"}  # an exception is no module
 
 
 def test_no_file_is_long():

@@ -6,6 +6,7 @@ so a saved fit can be resumed without giving them again, and schedules in them f
 
 import abc
 from functools import partial
+from typing import Any
 
 import equinox as eqx
 import optax
@@ -85,6 +86,11 @@ def check_optimizer(name: str, optimizer: object) -> OptimizerLike:
     if not isinstance(optimizer, (Optimizer, optax.GradientTransformation)):
         raise TypeError(f"{name} must be a sivi.optimizers.Optimizer or an Optax transform; got {describe(optimizer)}.")
     return optimizer
+
+
+def optimizer_field(name: str, default: Optimizer) -> Any:
+    """The field of a module that holds an optimiser."""
+    return eqx.field(converter=partial(check_optimizer, name), default=default)
 
 
 def bind(optimizer: OptimizerLike, run: RunLike) -> OptimizerLike:

@@ -16,7 +16,7 @@ def committed():
 def test_what_was_run_was_run_in_full_for_the_jobs_of_now():
     """By name and seed; `sivi paper list` says which ran with other settings than those of now.
 
-    An experiment without results is no error: its section of the page says that it has not been run.
+    An experiment without results is no error, and has no section in the page.
     """
     assert "toy-kl" in committed(), "the README quotes it"
     for name, results in committed().items():

@@ -265,7 +265,9 @@ def test_named_variables_of_a_function():
 
 
 def test_a_particle_that_leaves_for_infinity_is_reported():
-    with pytest.raises(FloatingPointError, match=r"step_size is too large: \d+ of 10 chains are not finite after 200"):
+    with pytest.raises(
+        FloatingPointError, match=r"\d+ of 10 chains are not finite after 200 steps: the step size is too large"
+    ):
         sgld(Banana(), num_particles=10, num_steps=200, step_size=5.0, **QUIET)
 
 

@@ -174,12 +174,29 @@ class TestFile:
             lambda h: h["layout"].update(structure={"dict": {"a": 0, "b": 1}}),
             lambda h: h["settings"].update(batching="sorted"),
             lambda h: h["run"].update(step=5),  # the history has six
+            lambda h: h["settings"].update(precision="float7"),
+            lambda h: h["settings"].update(precision=5),
         ],
     )
     def test_a_forged_header_is_refused_even_with_a_right_checksum(self, path, change):
         forge(path, change)
         with pytest.raises(sivi.FitFileError):
             sivi.load(path)
+
+    @pytest.mark.parametrize(
+        "change",
+        [
+            lambda fields: fields.update(optimizer=3),
+            lambda fields: fields.update(critic=None),
+            lambda fields: fields.update(num_particles="many"),
+            lambda fields: fields.update(split="yes"),
+        ],
+    )
+    def test_an_objective_that_no_longer_works_is_refused_and_draws_are_not(self, posterior, path, change):
+        forge(path, lambda header: change(header["objective"]["fields"]))
+        np.testing.assert_array_equal(sivi.load(path).sample(5, key=1), posterior.sample(5, key=1))
+        with pytest.raises(sivi.FitFileError, match=r"objective"):
+            sivi.fit(Banana(), resume=path, num_steps=9, progress=False)
 
     def test_a_pickle_is_not_opened(self, tmp_path):
         import pickle
@@ -315,7 +332,10 @@ class TestCheckpoint:
         ]
         for name in (*leftovers, *others):
             (tmp_path / name).write_text("half")
-        self.fit(path)
+        fitted = self.fit(path)
+        assert {file.name for file in tmp_path.iterdir()} == {"fit.sivi", *others}
+        (tmp_path / leftovers[0]).write_text("half")
+        sivi.fit(Banana(), resume=path, num_steps=fitted.step, progress=False)
         assert {file.name for file in tmp_path.iterdir()} == {"fit.sivi", *others}
 
     def test_another_run_with_the_same_checkpoint_is_noticed(self, tmp_path):

@@ -42,16 +42,17 @@ class Plain(Target):
 
 def test_what_a_target_says_of_its_arrays(as_a_user):
     class Shaped(Plain):
-        @property
-        def shapes(self):
-            return ((2,),)
+        def curvature_blocks(self, points):
+            return ()
 
     class Longer(Plain):
         @property
         def layout(self):
             return Layout.vector(3)
 
-    with pytest.raises(TypeError, match=r"Shaped has shapes, which is read only of a sivi\.targets\.KnowsCurvature"):
+    with pytest.raises(
+        TypeError, match=r"Shaped has curvature_blocks, which is read only of a sivi\.targets\.KnowsCurvature"
+    ):
         check_shapes(Shaped(), log_prob=True)
     with pytest.raises(ValueError, match="layout must have dim = 2 numbers; got 3"):
         check_shapes(Longer(), log_prob=True)

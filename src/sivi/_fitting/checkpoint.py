@@ -32,16 +32,18 @@ class Checkpoint:
         """Write the fit, or raise a `CheckpointError` that carries it."""
         if self._fingerprint is None and posterior.target is not None:
             self._fingerprint = fingerprint_of(posterior.target)
-        if _signature(self.path) not in {*self._known, None}:
+        now = _signature(self.path)
+        if now not in {*self._known, None}:
             raise self._error("another run has written it since", posterior)
-        try:
+
+        def expect(status: os.stat_result) -> None:
             # Known before it has its name: an interrupt may come right after that.
-            save(posterior, self.path, fingerprint=self._fingerprint, before=self._expect)
+            self._known = {now, _key(status)}
+
+        try:
+            save(posterior, self.path, fingerprint=self._fingerprint, before=expect)
         except OSError as error:
             raise self._error(error.strerror or str(error), posterior) from error
-
-    def _expect(self, status: os.stat_result) -> None:
-        self._known = {_signature(self.path), _key(status)}
 
     def _error(self, reason: str, posterior: Posterior) -> CheckpointError:
         return CheckpointError(

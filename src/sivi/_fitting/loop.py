@@ -103,9 +103,9 @@ def run_chunk(
     def update(step: Array, state: RunState, orders: Array | None) -> tuple[Any, Any, Any, Any, dict[str, Array]]:
         objective = inputs.objective.bind(RunPlan(state.stop.timeline(num_steps), inputs.batching))
         one = functools.partial(member.update, step, objective, inputs.target)
-        own = (state.families, state.states, state.skipped, state.streak, inputs.affine, inputs.run_key)
+        per_repeat = (state.families, state.states, state.skipped, state.streak, inputs.affine, inputs.run_key)
         batch = None if batches is None else (batches, orders)
-        return across_repeats(one, repeats, *own, batch, inputs.centre_score)
+        return across_repeats(one, repeats, *per_repeat, batch, inputs.centre_score)
 
     def body(loop: tuple[Any, ...]) -> tuple[Any, ...]:
         step, arrays, orders, recorded = loop
@@ -169,7 +169,8 @@ def run_to_end(run: Run, inputs: LoopInputs, history: Mapping[str, np.ndarray], 
     stopped = False
 
     def posterior() -> Posterior:
-        traces = {name: np.concatenate(values, axis=-1) for name, values in pieces.items()}
+        # To this step: an interrupt may come when the traces of a chunk are here and its state is not.
+        traces = {name: np.concatenate(values, axis=-1)[..., :step] for name, values in pieces.items()}
         return Posterior(Run(settings, step, state), inputs.affine, inputs.target.layout, traces, inputs.target)
 
     def write_checkpoint() -> None:
@@ -180,9 +181,10 @@ def run_to_end(run: Run, inputs: LoopInputs, history: Mapping[str, np.ndarray], 
         with ProgressBar(settings.num_steps, run.step, True) if visits.progress else nullcontext() as bar:
             while step < int(state.stop.end) and not stopped:
                 before = step
-                step, state, metrics = _next_chunk(settings, step, state, inputs, visits.chunk_size)
+                done, next_state, metrics = _next_chunk(settings, step, state, inputs, visits.chunk_size)
                 for name, values in metrics.items():
                     pieces.setdefault(name, []).append(values)
+                step, state = done, next_state
                 if bar is not None:
                     bar.update(step - before, metrics, int(state.stop.end))
                 if (bad := diverged(np.asarray(state.skipped), np.asarray(state.streak), settings.num_steps)).any():

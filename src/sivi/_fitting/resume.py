@@ -4,16 +4,18 @@ import os
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from pathlib import Path
 
 import equinox as eqx
 import jax
 import numpy as np
-from jaxtyping import Array
+from jaxtyping import Array, PyTree
 
-from .._arguments import check_count, describe
+from .._arguments import check_count, check_kind, describe
 from .._errors import FitFileError
 from .._repeats import repeat_keys
 from .._run import FitSettings, Run
+from .._storage.atomic import remove_leftovers
 from .._storage.codec import fill
 from .._storage.fit_file import fits_stored, read_fit, same_settings
 from ..coordinates import AffineMap
@@ -59,8 +61,7 @@ def with_objective(posterior: Posterior, objective: Objective | None) -> Posteri
     stored = posterior.objective
     if objective is None:
         return posterior
-    if not isinstance(objective, Objective):
-        raise TypeError(f"objective must be a sivi objective; got {describe(objective)}.")
+    check_kind("objective", Objective, "a sivi objective", objective)
     if stored is not None and not same_settings(stored, objective):
         raise FitFileError(f"objective must be the one the fit was begun with, {stored}; got {objective}.")
     if stored is None and posterior.unattached is not None and posterior.unattached.objective is not None:
@@ -82,25 +83,35 @@ def with_target(posterior: Posterior, target: Target | Callable[..., Array]) -> 
     posterior = replace(posterior, target=target, layout=target.layout)
     if posterior.unattached is None or posterior.objective is None:
         return posterior
-    settings, state = posterior.run.settings, posterior.run.state
-    skeleton = eqx.filter_eval_shape(
-        initial_states,
-        settings.objective.bind(RunPlan.of(settings.num_steps, settings.batching)),
-        repeat_keys(settings.key, settings.repeats),
-        state.families,
-        posterior.affines,
-        target,
-    )
-    states = fill(skeleton, list(posterior.unattached.state_leaves), "the objective's state")
-    state = eqx.tree_at(lambda s: s.states, state, states, is_leaf=lambda leaf: leaf is None)
+    states = fill(_state_shapes(posterior, target), list(posterior.unattached.state_leaves), "the objective's state")
+    state = eqx.tree_at(lambda s: s.states, posterior.run.state, states, is_leaf=lambda leaf: leaf is None)
     return replace(posterior, run=replace(posterior.run, state=state), unattached=None)
+
+
+def _state_shapes(posterior: Posterior, target: Target) -> PyTree:
+    """Structure and shapes of the objective's state; an objective of which none can be made is refused."""
+    settings = posterior.run.settings
+    try:
+        return eqx.filter_eval_shape(
+            initial_states,
+            settings.objective.bind(RunPlan.of(settings.num_steps, settings.batching)),
+            repeat_keys(settings.key, settings.repeats),
+            posterior.families,
+            posterior.affines,
+            target,
+        )
+    except Exception as error:
+        raise FitFileError(
+            f"the fit's objective, {describe(settings.objective)}, does not work with its family and target in this "
+            f"version of sivi ({type(error).__name__}: {str(error).rstrip('.')})."
+        ) from error
 
 
 def resumed(
     target: Target, resume: str | os.PathLike[str] | Posterior, given: FitArguments
 ) -> tuple[Run, AffineMap, Mapping[str, np.ndarray]]:
     """The run to continue, its coordinates and its history so far; settings other than those it had are refused."""
-    start = resume if isinstance(resume, Posterior) else read_fit(resume, given.family)
+    start = resume if isinstance(resume, Posterior) else _read(resume, given.family)
     posterior = with_target(with_objective(start, given.objective), target)
     run, settings = posterior.run, posterior.run.settings
     if settings.objective is None:
@@ -120,6 +131,13 @@ def resumed(
         state = eqx.tree_at(lambda s: s.stop, run.state, stop)
         run = Run(replace(settings, num_steps=num_steps, stop_rule=rule), run.step, state)
     return run, posterior.affines, posterior.history
+
+
+def _read(path: str | os.PathLike[str], family: Family | None) -> Posterior:
+    """The fit of a file, beside which temporary files of killed runs are removed."""
+    posterior = read_fit(path, family)
+    remove_leftovers(Path(path))
+    return posterior
 
 
 def _as_target_of(posterior: Posterior, target: Target | Callable[..., Array]) -> Target:
@@ -160,8 +178,11 @@ def _check_same_coordinates(whiten: object, posterior: Posterior) -> None:
     given = given_map(whiten, posterior.dim)
     if given is None:
         return
-    same = type(given) is type(posterior.affines) and all(
-        np.allclose(here, there) for here, there in zip(*map(jax.tree.leaves, (given, posterior.affines)), strict=True)
+    here, there = (jax.tree.leaves(affine) for affine in (given, posterior.affines))
+    same = (
+        jax.tree.structure(given) == jax.tree.structure(posterior.affines)
+        and all(a.shape == b.shape[1:] for a, b in zip(here, there, strict=True))
+        and all(map(np.allclose, here, there))
     )
     if not same:
         raise ValueError("whiten must be that of the resumed fit: leave it out.")

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Key, PyTree
 
-from .._arguments import as_key, check_count, default_float, describe
+from .._arguments import as_key, check_count, check_kind, default_float, describe
 from .._backend import compiles_in_background, matmul_precision, short_program_options
 from .._batches import BATCHING
 from .._repeats import across_repeats, repeat_keys, stack_repeats
@@ -56,11 +56,9 @@ def settings_of(target: Target, recipe: Recipe, given: FitArguments) -> tuple[Fi
     Nothing is compiled. What cannot work is refused with a sentence.
     """
     family, objective, batch_size = given.family, given.objective, given.batch_size
-    if family is not None and not isinstance(family, Family):
-        raise TypeError(f"family must be a sivi family; got {describe(family)}.")
-    if objective is not None and not isinstance(objective, Objective):
-        raise TypeError(f"objective must be a sivi objective; got {describe(objective)}.")
-    if family is not None and family.dim != target.dim:
+    if objective is not None:
+        check_kind("objective", Objective, "a sivi objective", objective)
+    if family is not None and check_kind("family", Family, "a sivi family", family).dim != target.dim:
         raise ValueError(f"family must have the target's dim, {target.dim}; got {family.dim}.")
     batch_size = recipe.batch_size if batch_size is None else batch_size
     num_steps = recipe.num_steps if given.num_steps is None else check_count("num_steps", given.num_steps)

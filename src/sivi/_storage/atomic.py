@@ -35,12 +35,13 @@ def write_whole(
     _IN_USE.add(temporary)
     try:
         # With its permissions from the start: what is private is never readable by others.
-        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666 if mode is None else mode))
-        if mode is not None:
-            os.chmod(temporary, mode)
+        # Its owner may write it, whatever they may do with the file that it replaces.
+        os.close(os.open(temporary, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o666 if mode is None else mode | 0o200))
         write(temporary)
         with open(temporary, "rb+") as file:
             os.fsync(file.fileno())
+        if mode is not None:
+            os.chmod(temporary, mode)
         if before is not None:
             before(os.stat(temporary))
         os.replace(temporary, path)

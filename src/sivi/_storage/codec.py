@@ -62,7 +62,7 @@ def decode(node: Any, arrays: list[Any]) -> Any:
 def _rebuild(name: Any, fields: Any, arrays: list[Any]) -> Any:
     """An object from its class name and fields, also where an earlier version called them otherwise.
 
-    A field that the class has gained since has its default value.
+    A field that the class has gained since has its default value. Every value goes through the check of its field.
     """
     cls = _library_classes().get(class_name(name))
     if cls is None:
@@ -77,7 +77,8 @@ def _rebuild(name: Any, fields: Any, arrays: list[Any]) -> Any:
     module = object.__new__(cls)
     for field in expected.values():
         value = decode(fields[field.name], arrays) if field.name in fields else _default(field)
-        object.__setattr__(module, field.name, value)
+        convert = field.metadata.get("converter")
+        object.__setattr__(module, field.name, value if convert is None else convert(value))
     return module
 
 
@@ -86,9 +87,7 @@ def _has_default(field: dataclasses.Field[Any]) -> bool:
 
 
 def _default(field: dataclasses.Field[Any]) -> Any:
-    value = field.default if field.default is not dataclasses.MISSING else field.default_factory()  # pyright: ignore[reportCallIssue]
-    converter = field.metadata.get("converter")
-    return value if converter is None else converter(value)
+    return field.default if field.default is not dataclasses.MISSING else field.default_factory()  # pyright: ignore[reportCallIssue]
 
 
 def _library_classes() -> dict[str, type]:

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._arguments import describe
+from .._backend import matmul_precision
 from .._batches import BATCHING
 from .._errors import FitFileError
 from .._layout import Layout
@@ -28,6 +29,8 @@ from .old_names import from_format_2
 
 _FORMAT = 3
 _LARGEST = 2**31 - 1  # steps are counted in 32 bits
+#: What reading a header that nobody meant to write can raise.
+_MALFORMED = (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, RecursionError)
 _PLAIN_SETTINGS = ("num_steps", "batch_size", "batching", "precision", "control_variate")
 
 
@@ -49,12 +52,12 @@ def save(
     file = Path(path)
     if not file.parent.is_dir():
         raise FileNotFoundError(f"path must be in an existing folder; {str(file.parent)!r} is not one.")
-    settings, state, rest = posterior.run.settings, posterior.run.state, posterior.unattached
-    if rest is None:
+    settings, state, stored = posterior.run.settings, posterior.run.state, posterior.unattached
+    if stored is None:
         assert posterior.target is not None
         leaves = [codec.to_numpy(leaf) for leaf in jax.tree.leaves(eqx.filter(state.states, eqx.is_array))]
         known = fingerprint_of(posterior.target) if fingerprint is None else fingerprint
-        rest = Unattached(tuple(leaves), known, objective=None)
+        stored = Unattached(tuple(leaves), known, objective=None)
     header: dict[str, Any] = {
         "format": _FORMAT,
         "versions": {name: package_version(name) for name in ("sivi", "jax", "equinox", "optax", "numpy")},
@@ -67,7 +70,7 @@ def save(
         },
         "key": str(jax.random.key_impl(settings.key)),
     }
-    arrays = {"key": np.asarray(jax.random.key_data(settings.key)), "fingerprint": rest.fingerprint}
+    arrays = {"key": np.asarray(jax.random.key_data(settings.key)), "fingerprint": stored.fingerprint}
     parts = {
         "family": state.families,
         "affine": posterior.affines,
@@ -77,10 +80,10 @@ def save(
     }
     for name, part in parts.items():
         header[name], leaves = _encode(part)
-        if name == "objective" and part is None and rest.objective is not None:
-            header[name], leaves = rest.objective  # as it was read
+        if name == "objective" and part is None and stored.objective is not None:
+            header[name], leaves = stored.objective  # as it was read
         arrays |= {f"{name}/{i}": leaf for i, leaf in enumerate(leaves)}
-    arrays |= {f"state/{i}": leaf for i, leaf in enumerate(rest.state_leaves)}
+    arrays |= {f"state/{i}": leaf for i, leaf in enumerate(stored.state_leaves)}
     arrays |= {f"history/{name}": np.asarray(values) for name, values in posterior.history.items()}
     container.write(file, header, arrays, before)
 
@@ -105,7 +108,7 @@ def read_fit(path: str | os.PathLike[str], family: Family | None = None) -> Post
         _check_draws(posterior)
     except FitFileError:
         raise
-    except (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, RecursionError) as error:
+    except _MALFORMED as error:
         raise FitFileError(f"{file} has a malformed header: {type(error).__name__}: {error}") from error
     return posterior
 
@@ -151,6 +154,7 @@ def _decoded(header: dict[str, Any], arrays: dict[str, np.ndarray], family: Fami
         raise FitFileError("the file's batch_size is 0.")
     if plain["batching"] not in BATCHING or not isinstance(plain["control_variate"], bool):
         raise FitFileError("the file's batching or control_variate is of the wrong type.")
+    matmul_precision(plain["precision"])  # refuses what is none
     rule, stop = part("stop_rule", Plateau), part("stop_state", StopState)
     affines = part("affine", AffineMap)
     if affines is None:
@@ -201,7 +205,7 @@ def _objective(description: Any, leaves: list[np.ndarray]) -> tuple[Any, str | N
         return None, f"the file's objective holds {description['custom']}, which a file cannot hold"
     try:
         objective = codec.decode(description, [jnp.asarray(leaf) for leaf in leaves])
-    except (FitFileError, KeyError, TypeError, ValueError, IndexError, AttributeError) as error:
+    except (FitFileError, *_MALFORMED) as error:
         return None, f"the file's objective cannot be read by this version of sivi ({str(error).rstrip('.')})"
     if not isinstance(objective, Objective):
         return None, "the file has no objective"
@@ -236,7 +240,8 @@ def _check_draws(posterior: Posterior) -> None:
         raise FitFileError("the file's unknowns have no shape.")
     if layout.treedef.num_leaves != len(layout.variables):
         raise FitFileError("the file's unknowns and their structure differ in number.")
-    if any(values.shape[-1:] != (posterior.step,) for values in posterior.history.values()):
+    traces = (posterior.step,) if repeats == 1 else (repeats, posterior.step)
+    if any(values.shape != traces for values in posterior.history.values()):
         raise FitFileError(f"the file's history is not that of {posterior.step} updates.")
 
     def draw(families: Family, affines: AffineMap) -> Any:

@@ -7,6 +7,7 @@ from typing import Any, ClassVar, Protocol, TypeAlias, runtime_checkable
 import equinox as eqx
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from .._fields import module_field
 from .._types import Scalar
 from ..families import Family
 
@@ -58,3 +59,9 @@ class CriticSettings(eqx.Module):
     @abc.abstractmethod
     def init(self, key: PRNGKeyArray, family: Family) -> Critic:
         """A fresh critic for a family, at its start."""
+
+
+def critic_field(default: CriticSettings) -> Any:
+    """The field `critic` of an objective."""
+    what = "the settings of a critic, such as sivi.critics.MLPCritic()"
+    return module_field("critic", CriticSettings, what, default=default)

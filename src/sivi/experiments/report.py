@@ -37,7 +37,7 @@ def markdown_table(header: Sequence[str], rows: Sequence[Sequence[str]], text: i
 
 
 def page(experiments: Sequence[Experiment], results: Mapping[str, Results], images: Mapping[str, Sequence[str]]) -> str:
-    """The page in MyST Markdown.
+    """The page in MyST Markdown. An experiment that has not been run has no section; `sivi paper list` names it.
 
     Args:
         experiments: All there are, in order.
@@ -46,15 +46,10 @@ def page(experiments: Sequence[Experiment], results: Mapping[str, Results], imag
     """
     sections = [
         _section(experiment, results[experiment.name], images.get(experiment.name, ()))
-        if experiment.name in results
-        else _missing(experiment)
         for experiment in experiments
+        if experiment.name in results
     ]
     return "\n\n".join([_HEAD, *sections, _environments(results)]) + "\n"
-
-
-def _missing(experiment: Experiment) -> str:
-    return f"## {experiment.title}\n\n{experiment.paper}. Not run yet: `sivi paper run {experiment.name} --full`."
 
 
 def _section(experiment: Experiment, results: Results, images: Sequence[str]) -> str:

@@ -24,8 +24,9 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int, PRNGKeyArray, PyTree
 
-from .._arguments import check_count, check_kind
+from .._arguments import check_kind
 from .._errors import MissingLogProb
+from .._fields import count_field
 from .._types import Metrics, Scalar
 from ..families import Family
 from ..schedules import RunLike, Schedule, as_schedule, replace_fields
@@ -76,7 +77,7 @@ class Bridged(Objective):
     schedule: Schedule = eqx.field(converter=partial(as_schedule, name="schedule"))
     _: KW_ONLY
     base: Target
-    num_draws: int = eqx.field(static=True, converter=partial(check_count, "num_draws"), default=64)
+    num_draws: int = count_field("num_draws", 64)
 
     def __check_init__(self) -> None:
         share = self.schedule.start_value

@@ -8,30 +8,24 @@ over two independent draws (x, z) and (x′, z′): no critic is trained.
 """
 
 from dataclasses import KW_ONLY
-from functools import partial
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int, PRNGKeyArray
 
-from .._arguments import check_count, describe
+from .._arguments import describe
+from .._fields import count_field, module_field
 from .._types import Metrics, Scalar
 from ..families import Family, SemiImplicit
 from ..families.semi_implicit import check_semi_implicit
-from ..optimizers import Adam, OptimizerLike, check_optimizer
+from ..optimizers import Adam, OptimizerLike, optimizer_field
 from ..schedules import Cosine
 from ..targets import Target
 from ..targets.evaluate import check_score_derivative
 from ._minimax import score_pairs
 from .base import LossObjective, Noise
 from .kernels import GaussianKernel, Kernel
-
-
-def _check_kernel(kernel: object) -> Kernel:
-    if not isinstance(kernel, Kernel):
-        raise TypeError(f"kernel must be a sivi.objectives.Kernel; got {describe(kernel)}.")
-    return kernel
 
 
 def _check_statistic(statistic: object) -> str:
@@ -62,12 +56,10 @@ class KernelStein(LossObjective):
     """
 
     _: KW_ONLY
-    num_particles: int = eqx.field(static=True, converter=partial(check_count, "num_particles", minimum=2), default=256)
-    kernel: Kernel = eqx.field(converter=_check_kernel, default=GaussianKernel())
+    num_particles: int = count_field("num_particles", 256, minimum=2)
+    kernel: Kernel = module_field("kernel", Kernel, "a sivi.objectives.Kernel", default=GaussianKernel())
     statistic: str = eqx.field(static=True, converter=_check_statistic, default="U")
-    optimizer: OptimizerLike = eqx.field(
-        converter=partial(check_optimizer, "optimizer"), default=Adam(Cosine(3e-3), b2=0.99)
-    )
+    optimizer: OptimizerLike = optimizer_field("optimizer", Adam(Cosine(3e-3), b2=0.99))
 
     def check(self, family: Family, target: Target) -> None:
         check_semi_implicit(self, family)

@@ -1,14 +1,13 @@
 """Kernels of the kernel Stein discrepancy, evaluated between all pairs of particles."""
 
 import abc
-from functools import partial
 
 import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import check_optional, check_positive
+from .._fields import optional_positive_field, positive_field
 
 #: Enough for a median distance. To sort the distances of all pairs would cost more than the rest of an update.
 _MEDIAN_PARTICLES = 100
@@ -53,10 +52,8 @@ class GaussianKernel(RadialKernel):
         factor: See `bandwidth`.
     """
 
-    bandwidth: float | None = eqx.field(
-        static=True, converter=partial(check_optional, check_positive, "bandwidth"), default=None
-    )
-    factor: float = eqx.field(static=True, converter=partial(check_positive, "factor"), default=DEFAULT_FACTOR)
+    bandwidth: float | None = optional_positive_field("bandwidth")
+    factor: float = positive_field("factor", DEFAULT_FACTOR)
 
     def profile(self, ratio: Float[Array, "n n"]) -> Float[Array, "n n"]:
         return jnp.exp(-0.5 * ratio)
@@ -70,10 +67,8 @@ class IMQKernel(RadialKernel):
         factor: See `bandwidth`.
     """
 
-    bandwidth: float | None = eqx.field(
-        static=True, converter=partial(check_optional, check_positive, "bandwidth"), default=None
-    )
-    factor: float = eqx.field(static=True, converter=partial(check_positive, "factor"), default=DEFAULT_FACTOR)
+    bandwidth: float | None = optional_positive_field("bandwidth")
+    factor: float = positive_field("factor", DEFAULT_FACTOR)
 
     def profile(self, ratio: Float[Array, "n n"]) -> Float[Array, "n n"]:
         return (1.0 + ratio) ** -0.5

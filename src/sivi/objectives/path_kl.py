@@ -14,20 +14,18 @@ family to a mode.
 """
 
 from dataclasses import KW_ONLY
-from functools import partial
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
-from .._arguments import check_count, check_kind, check_optional, check_positive
+from .._fields import count_field, optional_positive_field
 from .._types import Metrics, Scalar
 from ..critics import Critic, CriticSettings, MLPCritic
-from ..critics.base import NoiseSource, PointFunction
+from ..critics.base import NoiseSource, PointFunction, critic_field
 from ..families import SemiImplicit
-from ..optimizers import Adam, OptimizerLike, check_optimizer
+from ..optimizers import Adam, OptimizerLike, optimizer_field
 from ..schedules import Cosine
 from ..targets import Target
 from ._minimax import CriticFunction, CriticOfScore, minimax_value, score_pairs
@@ -59,21 +57,14 @@ class PathKL(CriticObjective):
     """
 
     _: KW_ONLY
-    num_particles: int = eqx.field(static=True, converter=partial(check_count, "num_particles"), default=256)
-    critic_steps: int = eqx.field(static=True, converter=partial(check_count, "critic_steps"), default=2)
-    critic_particles: int = eqx.field(static=True, converter=partial(check_count, "critic_particles"), default=None)
-    critic_warmup: int = eqx.field(static=True, converter=partial(check_count, "critic_warmup", minimum=0), default=500)
-    optimizer: OptimizerLike = eqx.field(
-        converter=partial(check_optimizer, "optimizer"), default=Adam(Cosine(1e-3), b1=0.9, b2=0.99)
-    )
-    critic_optimizer: OptimizerLike = eqx.field(
-        converter=partial(check_optimizer, "critic_optimizer"), default=Adam(Cosine(4e-3), b1=0.9, b2=0.99)
-    )
-    critic: CriticSettings = eqx.field(
-        converter=partial(check_kind, "critic", CriticSettings, "the settings of a critic"),
-        default=MLPCritic(skip=True),
-    )
-    clip: float | None = eqx.field(static=True, converter=partial(check_optional, check_positive, "clip"), default=10.0)
+    num_particles: int = count_field("num_particles", 256)
+    critic_steps: int = count_field("critic_steps", 2)
+    critic_particles: int = count_field("critic_particles", None)
+    critic_warmup: int = count_field("critic_warmup", 500, minimum=0)
+    optimizer: OptimizerLike = optimizer_field("optimizer", Adam(Cosine(1e-3), b1=0.9, b2=0.99))
+    critic_optimizer: OptimizerLike = optimizer_field("critic_optimizer", Adam(Cosine(4e-3), b1=0.9, b2=0.99))
+    critic: CriticSettings = critic_field(MLPCritic(skip=True))
+    clip: float | None = optional_positive_field("clip", 10.0)
 
     def full_critic(self, network: PointFunction, step: Int[Array, ""]) -> CriticFunction:
         return CriticFunction(network, 1.0)

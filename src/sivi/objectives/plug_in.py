@@ -9,12 +9,12 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
-from .._arguments import check_count, check_kind
+from .._fields import count_field
 from .._types import Metrics, Scalar
 from ..critics import Critic, CriticSettings, MLPCritic
-from ..critics.base import PointFunction
+from ..critics.base import PointFunction, critic_field
 from ..families import SemiImplicit
-from ..optimizers import Adam, OptimizerLike, check_optimizer
+from ..optimizers import Adam, OptimizerLike, optimizer_field
 from ..schedules import Cosine, RunPlan, Schedule, as_schedule
 from ..targets import Target
 from ..targets.evaluate import check_score_derivative
@@ -47,19 +47,13 @@ class PlugInFisher(CriticObjective):
     """
 
     _: KW_ONLY
-    num_particles: int = eqx.field(static=True, converter=partial(check_count, "num_particles"), default=256)
-    critic_steps: int = eqx.field(static=True, converter=partial(check_count, "critic_steps"), default=1)
-    critic_particles: int = eqx.field(static=True, converter=partial(check_count, "critic_particles"), default=None)
-    critic_warmup: int = eqx.field(static=True, converter=partial(check_count, "critic_warmup", minimum=0), default=0)
-    optimizer: OptimizerLike = eqx.field(
-        converter=partial(check_optimizer, "optimizer"), default=Adam(Cosine(1e-3), b1=0.5, b2=0.99)
-    )
-    critic_optimizer: OptimizerLike = eqx.field(
-        converter=partial(check_optimizer, "critic_optimizer"), default=Adam(Cosine(4e-3), b1=0.5, b2=0.99)
-    )
-    critic: CriticSettings = eqx.field(
-        converter=partial(check_kind, "critic", CriticSettings, "the settings of a critic"), default=MLPCritic()
-    )
+    num_particles: int = count_field("num_particles", 256)
+    critic_steps: int = count_field("critic_steps", 1)
+    critic_particles: int = count_field("critic_particles", None)
+    critic_warmup: int = count_field("critic_warmup", 0, minimum=0)
+    optimizer: OptimizerLike = optimizer_field("optimizer", Adam(Cosine(1e-3), b1=0.5, b2=0.99))
+    critic_optimizer: OptimizerLike = optimizer_field("critic_optimizer", Adam(Cosine(4e-3), b1=0.5, b2=0.99))
+    critic: CriticSettings = critic_field(MLPCritic())
     psi: Schedule = eqx.field(converter=partial(as_schedule, name="psi"), default=0.0)
     split: bool | None = eqx.field(static=True, converter=check_split, default=None)
 

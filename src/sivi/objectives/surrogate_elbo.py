@@ -18,10 +18,11 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from .. import optimizers
 from .._arguments import check_count, check_optional
+from .._fields import count_field
 from .._types import Metrics, Scalar
 from ..families import Family, SemiImplicit
 from ..families.semi_implicit import check_semi_implicit
-from ..optimizers import Adam, OptimizerLike, check_optimizer
+from ..optimizers import Adam, OptimizerLike, optimizer_field
 from ..schedules import Constant, Cosine, RunLike, Schedule, as_schedule, replace_fields
 from ..targets import Target
 from ..targets.evaluate import check_log_prob
@@ -67,14 +68,12 @@ class SurrogateELBO(Objective):
     """
 
     _: KW_ONLY
-    num_particles: int = eqx.field(static=True, converter=partial(check_count, "num_particles"), default=128)
+    num_particles: int = count_field("num_particles", 128)
     num_aux: Schedule = eqx.field(converter=_as_num_aux, default=128)
     block_size: int | None = eqx.field(
         static=True, converter=partial(check_optional, check_count, "block_size"), default=None
     )
-    optimizer: OptimizerLike = eqx.field(
-        converter=partial(check_optimizer, "optimizer"), default=Adam(Cosine(1e-3), b2=0.99)
-    )
+    optimizer: OptimizerLike = optimizer_field("optimizer", Adam(Cosine(1e-3), b2=0.99))
 
     def bind(self, plan: RunLike) -> "SurrogateELBO":
         return replace_fields(self, num_aux=self.num_aux.bind(plan), optimizer=optimizers.bind(self.optimizer, plan))

@@ -12,7 +12,6 @@ for the host to decide a branch inside a loop, which takes longer than these sco
 
 from collections.abc import Callable
 from dataclasses import KW_ONLY
-from functools import partial
 from typing import Any
 
 import equinox as eqx
@@ -21,12 +20,13 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from .. import optimizers
-from .._arguments import check_count, check_positive, default_float, describe
+from .._arguments import default_float, describe
 from .._backend import particles_in_turn
+from .._fields import count_field, positive_field
 from .._types import Metrics, Scalar
 from ..families import Family, SemiImplicit
 from ..families.semi_implicit import check_mixing_density, check_semi_implicit
-from ..optimizers import Adam, OptimizerLike, check_optimizer
+from ..optimizers import Adam, OptimizerLike, optimizer_field
 from ..samplers.transition import check_acceptance, hmc_transition, start_chain
 from ..schedules import Cosine, RunLike, replace_fields
 from ..targets import Target
@@ -75,16 +75,14 @@ class UnbiasedELBO(Objective):
     """
 
     _: KW_ONLY
-    num_particles: int = eqx.field(static=True, converter=partial(check_count, "num_particles"), default=64)
-    num_iterations: int = eqx.field(static=True, converter=partial(check_count, "num_iterations"), default=10)
-    burn_in: int = eqx.field(static=True, converter=partial(check_count, "burn_in", minimum=0), default=5)
-    num_leapfrog: int = eqx.field(static=True, converter=partial(check_count, "num_leapfrog"), default=5)
-    step_size: float = eqx.field(static=True, converter=partial(check_positive, "step_size"), default=0.2)
+    num_particles: int = count_field("num_particles", 64)
+    num_iterations: int = count_field("num_iterations", 10)
+    burn_in: int = count_field("burn_in", 5, minimum=0)
+    num_leapfrog: int = count_field("num_leapfrog", 5)
+    step_size: float = positive_field("step_size", 0.2)
     target_acceptance: float = eqx.field(static=True, converter=check_acceptance, default=0.9)
     jitter: float = eqx.field(static=True, converter=_check_jitter, default=0.2)
-    optimizer: OptimizerLike = eqx.field(
-        converter=partial(check_optimizer, "optimizer"), default=Adam(Cosine(1e-3), b2=0.99)
-    )
+    optimizer: OptimizerLike = optimizer_field("optimizer", Adam(Cosine(1e-3), b2=0.99))
 
     def __check_init__(self) -> None:
         if self.burn_in >= self.num_iterations:

@@ -120,8 +120,8 @@ def run_kernel(
         state, kept, num_lost = _run_chunk(kernel, state, kept, jnp.int32(first), jnp.int32(last), *places)
         if int(num_lost):
             raise FloatingPointError(
-                f"step_size is too large: {int(num_lost)} of {kept.draws.shape[1]} chains are not finite after "
-                f"{last} steps."
+                f"{int(num_lost)} of {kept.draws.shape[1]} chains are not finite after {last} steps: the step size is "
+                "too large."
             )
         bar.update(last - first, {})
     return state, kept

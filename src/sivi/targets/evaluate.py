@@ -120,10 +120,10 @@ def _check_arrays(target: Target) -> None:
                 f"target: shapes must be a tuple of shapes whose sizes add up to dim, {target.dim}, such as "
                 f"(({target.dim},),); got {shapes!r}."
             )
-    elif ignored := [name for name in ("shapes", "curvature_blocks") if hasattr(type(target), name)]:
+    elif hasattr(type(target), "curvature_blocks"):
         raise TypeError(
-            f"target: {type(target).__name__} has {ignored[0]}, which is read only of a sivi.targets.KnowsCurvature: "
-            "derive it from that class, or name the arrays in its layout."
+            f"target: {type(target).__name__} has curvature_blocks, which is read only of a "
+            "sivi.targets.KnowsCurvature: derive it from that class."
         )
     if target.layout.dim != target.dim:
         raise ValueError(f"target: layout must have dim = {target.dim} numbers; got {target.layout.dim}.")
