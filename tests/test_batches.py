@@ -93,7 +93,7 @@ def test_particles_read_one_epoch_from_different_positions():
     assert len(np.unique(epoch[:, 0])) == 12  # P[one is missed] < 12 (11/12)²⁰⁰ = 3e-7
 
 
-@pytest.mark.parametrize("batching", BATCHING)
+@pytest.mark.parametrize("batching", ["shuffle", pytest.param("rotate", marks=pytest.mark.slow)])
 def test_resume_inside_an_epoch_sees_the_same_batches(batching, tmp_path):
     whole = quick(batch_size=3, batching=batching)
     part = quick(batch_size=3, batching=batching, callbacks=[lambda report: report.step == 4])

@@ -25,7 +25,9 @@ NUM_DRAWS = 20_000
 EXACT = sorted(name for name, task in TASKS.items() if task.reference and name not in ("chn", "separable"))
 
 
-@pytest.mark.parametrize("name", EXACT)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.slow] if "20000" in name else []) for name in EXACT]
+)
 def test_exact_draws_satisfy_the_identities_of_stein(name):
     task = TASKS[name]
     problem, what = task.problem()

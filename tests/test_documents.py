@@ -24,18 +24,15 @@ DOCS = sorted(path for path in (ROOT / "docs").rglob("*.md") if "_build" not in 
 PAGES = [path for path in (ROOT / "README.md", *DOCS) if path != SAMPLES]
 WITH_CODE = [str(path.relative_to(ROOT)) for path in PAGES if BLOCK.search(path.read_text())]
 NEEDING_DATA = {"docs/data.md"}
-SLOW_OBJECTIVES = [f"objectives/{name}" for name in ("annealed", "bridged", "unbiased_elbo")]
-SLOW_PAGES = {
-    f"docs/{name}.md"
-    for name in ("guide/fitting", "guide/targets", "metrics", "samplers", "which_method", *SLOW_OBJECTIVES)
-}
-SLOW_SAMPLES = ("ConditionalELBO", "Logistic", "mala")
+#: Pages whose fits are not among the slow tests.
+QUICK_PAGES = {"README.md", *(f"docs/{name}.md" for name in ("index", "data", "high_dimensions", "objectives/index"))}
+SLOW_SAMPLES = ("ConditionalELBO", "Logistic", "mala", "sum_to_zero")
 
 
 def marked(page):
-    """Pages with many fits run with the slow tests."""
+    """Pages with many fits run with the slow tests; `make docs` runs the tutorial in full."""
     marks = [pytest.mark.needs_data] if page in NEEDING_DATA else []
-    marks += [pytest.mark.slow] if page in SLOW_PAGES else []
+    marks += [] if page in QUICK_PAGES else [pytest.mark.slow]
     return pytest.param(page, marks=marks)
 
 
@@ -60,9 +57,7 @@ def test_pages_with_code_are_found():
     assert {"README.md", "docs/tutorial.md", *NEEDING_DATA} <= set(WITH_CODE)
 
 
-@pytest.mark.parametrize(
-    "name", ["Funnel", "sum_to_zero", *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW_SAMPLES)]
-)
+@pytest.mark.parametrize("name", ["Funnel", *(pytest.param(name, marks=pytest.mark.slow) for name in SLOW_SAMPLES)])
 def test_samples_of_plug_ins_pass_the_contracts(name):
     """The page's sample as one file, one re-export and one row, in a process of its own, in float32."""
     command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "contracts.extending"]

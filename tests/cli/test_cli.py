@@ -64,6 +64,7 @@ def log_density(p):
 
 
 class TestFit:
+    @pytest.mark.slow
     def test_a_model_file_with_postponed_annotations_and_data(self, small, tmp_path, capsys):
         path = tmp_path / "model.py"
         path.write_text(
@@ -119,6 +120,7 @@ class TestFit:
             in_turn = [np.roll(draws, -i, axis=0).swapaxes(0, 1).reshape(-1, 2)[:50] for i in range(3)]
             assert any(np.array_equal(arrays["x"], each) for each in in_turn)
 
+    @pytest.mark.slow
     def test_constrained_unknowns(self, small, tmp_path, capsys, monkeypatch):
         path = tmp_path / "named.py"
         path.write_text(CONSTRAINED)

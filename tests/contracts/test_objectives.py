@@ -106,13 +106,15 @@ def assert_same_bits(one, other):
         np.testing.assert_array_equal(values, other.history[metric])
 
 
+#: Without a state class of their own, or kept by the test of another file.
+SLOW = {*CUSTOM_OBJECTIVES, "PathKL-structured"}
 ALL_OPTIMISATIONS = [pytest.mark.optimised, pytest.mark.slow]
 
 
 @pytest.mark.parametrize(
     ("name", "x64"),
     [
-        *(pytest.param(name, False, marks=[pytest.mark.slow] if name in CUSTOM_OBJECTIVES else []) for name in FITTED),
+        *(pytest.param(name, False, marks=[pytest.mark.slow] if name in SLOW else []) for name in FITTED),
         pytest.param("ScoreMatching", True, marks=pytest.mark.slow),
         *(pytest.param(name, False, marks=ALL_OPTIMISATIONS, id=f"{name}-optimised") for name in FITTED),
     ],
@@ -150,7 +152,7 @@ def test_an_update_keeps_structure_and_types_of_every_family(conditional, mixing
     ("conditional", "mixing"),
     [
         ("DiagonalGaussian", "NormalMixing"),
-        ("StudentT", "ImplicitMixing"),
+        pytest.param("StudentT", "ImplicitMixing", marks=pytest.mark.slow),
         *(
             pytest.param(name, "ImplicitMixing", marks=pytest.mark.slow)
             for name in CONDITIONALS

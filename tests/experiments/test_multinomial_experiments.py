@@ -239,6 +239,7 @@ def test_a_quick_job_of_curves_ends_with_the_scores_of_the_last_point(tmp_path):
     assert per_point[-1] < 0.0 < numbers["accuracy"] <= 1.0
 
 
+@pytest.mark.slow
 @pytest.mark.needs_data
 def test_a_quick_job_of_seconds_takes_the_median_of_all_chunks_but_the_first(tmp_path):
     settings, numbers, _ = quick_job(MLRSeconds(), tmp_path)

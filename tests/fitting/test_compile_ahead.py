@@ -18,6 +18,7 @@ def worthwhile(monkeypatch):
     monkeypatch.setattr(start, "compiles_in_background", lambda: True)
 
 
+@pytest.mark.slow
 def test_the_same_fit(monkeypatch):
     settings = {"key": 0, "num_steps": 5, "progress": False}
     plain = sivi.fit(Banana(), **settings)

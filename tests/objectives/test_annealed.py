@@ -14,7 +14,13 @@ def leaves(tree):
     return [np.asarray(leaf) for leaf in jax.tree.leaves(eqx.filter(tree, eqx.is_array))]
 
 
-@pytest.mark.parametrize("name", ANNEALED_OBJECTIVES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[] if name in ("Annealed-PathKL", "Annealed-SurrogateELBO") else [pytest.mark.slow])
+        for name in ANNEALED_OBJECTIVES
+    ],
+)
 def test_a_step_under_annealing_moves_the_family_and_beta_reaches_the_target(name):
     objective = ANNEALED_OBJECTIVES[name]().bind(10)
     family, target = small_family(), Banana()

@@ -54,7 +54,7 @@ def test_gradient_at_the_optimal_critic_is_that_of_the_kl_and_the_loss_is_the_fi
     assert max(scores.values()) < bonferroni(count), scores
 
 
-@pytest.mark.parametrize("mixing", ["normal", "implicit"])
+@pytest.mark.parametrize("mixing", [pytest.param("normal", marks=pytest.mark.slow), "implicit"])
 def test_gradient_with_sigma_of_z_is_that_of_the_kl_by_quadrature(x64, mixing):
     """Against autodiff of E[log q(x) − log p(x)] with log q by quadrature, draw for draw with the same noise."""
     family, target = quadrature_family(mixing), sivi.targets.Multimodal()

@@ -45,9 +45,8 @@ def run_nuts(name, **arguments):
 
 
 # With 1,000 draws the effective sample size of the worst of 20 coordinates is itself uncertain by 15 %.
-@pytest.mark.parametrize(
-    "name", [name if name == "gaussian-20" else pytest.param(name, marks=pytest.mark.slow) for name in TARGETS]
-)
+@pytest.mark.slow
+@pytest.mark.parametrize("name", TARGETS)
 def test_hmc(name):
     check(name, run_hmc(name, num_chains=20, num_draws=1500, num_warmup=400, key=1), 1000, 0.8)
 

@@ -139,8 +139,11 @@ def location_model(num_data):
 
 @pytest.mark.parametrize(
     ("num_data", "batch_size", "thin"),
-    [(200, 2, 100), (201, 2, 100), (10, 7, 30)],
-    ids=["many batches", "a row left over", "one batch per epoch"],
+    [
+        pytest.param(200, 2, 100, id="many batches", marks=pytest.mark.slow),
+        pytest.param(201, 2, 100, id="a row left over"),
+        pytest.param(10, 7, 30, id="one batch per epoch", marks=pytest.mark.slow),
+    ],
 )
 def test_law_of_the_ensemble_with_minibatches(x64, num_data, batch_size, thin):
     """At any time the particles scatter around the posterior's mean, with variance (1 + hV/4) / (λ(1 − hλ/4)).

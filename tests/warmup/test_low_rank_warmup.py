@@ -80,9 +80,9 @@ def warm(key, target, rank, num_starts=2, **settings):
     return gaussian_warmup(key, target, num_starts=num_starts, rank=rank, **settings)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    ("make", "rank"),
-    [pytest.param(wide_target, 8, id="wide"), pytest.param(narrow_target, 4, id="narrow", marks=pytest.mark.slow)],
+    ("make", "rank"), [pytest.param(wide_target, 8, id="wide"), pytest.param(narrow_target, 4, id="narrow")]
 )
 def test_few_directions_among_many(make, rank):
     target, sd = make(400, rank)
