@@ -4,6 +4,7 @@ Every fit makes 50 updates and is sampled once. The file of a run holds, for eac
 of the loss, and a few of the draws, so that two versions whose bits differ can be compared in size.
 
     python benchmarks/fit_hashes.py [--only NAME ...] [--output FILE.json]   # run
+    python benchmarks/fit_hashes.py --old-warmup-key --output FILE.json      # with the key of 0.1 in critic warm-ups
     python benchmarks/fit_hashes.py --compare BEFORE.json AFTER.json         # print what differs
 """
 
@@ -173,14 +174,26 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", choices=FITS, metavar="NAME", default=list(FITS))
     parser.add_argument("--output", type=Path)
     parser.add_argument("--compare", nargs=2, type=Path)
+    parser.add_argument("--old-warmup-key", action="store_true", help="the one number on purpose not that of 0.1")
     arguments = parser.parse_args()
+    if arguments.old_warmup_key:
+        from sivi.objectives import critic_objective
+
+        critic_objective._WARMUP_STREAM = 1  # 0.1: fold_in(key, 1), which is also split(key)[1]
     if arguments.compare:
         sys.exit(compare(*(json.loads(path.read_text()) for path in arguments.compare)) > 0)
     fits = {}
     for name in arguments.only:
         fits[name] = record(name)
         print(f"{name:32} {fits[name]['draws']} {fits[name]['loss']}", flush=True)
-    about = {"jax": jax.__version__, "device": jax.default_backend(), "cores": os.cpu_count(), "key": 5, "steps": STEPS}
+    about = {
+        "old_warmup_key": arguments.old_warmup_key,
+        "jax": jax.__version__,
+        "device": jax.default_backend(),
+        "cores": os.cpu_count(),
+        "key": 5,
+        "steps": STEPS,
+    }
     if arguments.output:
         arguments.output.write_text(json.dumps({"about": about, "fits": fits}, indent=1) + "\n")
 
