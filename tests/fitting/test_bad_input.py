@@ -311,3 +311,22 @@ class TestCheckpoint:
         assert path.read_bytes() == before
         assert os.listdir(tmp_path) == ["fit.sivi"]
         assert caught.value.posterior.sample(3).shape == (3, 2)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (([1.0, 2.0], np.eye(2)), r"means must have shape \(components, dim\)"),
+        (([[1.0, 2.0]], np.eye(2)), r"covariances \(components, dim, dim\); got \(1, 2\) and \(2, 2\)"),
+        (([[1.0, 2.0]], [np.eye(2)], [0.0]), r"weights must be 1 positive numbers; got \[0\.0\]"),
+        (([[1.0, 2.0]], [np.eye(2)], [0.5, 0.5]), r"weights must be 1 positive numbers"),
+    ],
+)
+def test_mixtures_of_gaussians(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        sivi.targets.GaussianMixture(*arguments)
+
+
+def test_a_positive_number_is_a_number(as_a_user):
+    with pytest.raises(TypeError, match=r"clip must be a positive number; got 1j"):
+        sivi.objectives.PathKL(clip=1j)

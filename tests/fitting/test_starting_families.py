@@ -1,5 +1,6 @@
 """What a fit starts from: initial weights, the noise of a family, and the family of the default call."""
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -49,3 +50,30 @@ def test_the_default_family_starts_at_the_standard_normal(dim):
     draws = jax.vmap(family.sample)(jax.random.split(jax.random.key(1), 20_000))
     np.testing.assert_allclose(draws.mean(0), 0.0, atol=0.05)
     np.testing.assert_allclose(jnp.cov(draws.T), np.eye(dim), atol=0.06)
+
+
+def test_the_default_critic_of_many_unknowns_is_structured_where_the_family_allows_it():
+    """Of families as shapes: nothing is computed."""
+    from sivi.critics import MLPCritic, StructuredCritic
+    from sivi.families import Family
+
+    class Point(Family):
+        dim: int = 500
+
+        def sample(self, key):
+            return jnp.zeros(500)
+
+        def log_prob(self, key, x, num_aux):
+            raise NotImplementedError
+
+    def family(**settings):
+        layers = lambda: SemiImplicit(NormalMixing(4), DiagonalGaussian(4, 500, key=jax.random.key(0), **settings))  # noqa: E731
+        return eqx.filter_eval_shape(layers)
+
+    recipe = sivi.defaults.recipe(500)
+    assert isinstance(recipe.critic(), StructuredCritic)
+    assert isinstance(recipe.critic(family()), StructuredCritic)
+    assert isinstance(recipe.critic(family(scale="network")), MLPCritic)
+    assert isinstance(recipe.critic(Point()), MLPCritic)
+    assert isinstance(sivi.defaults.recipe(5).critic(), MLPCritic)
+    assert "structured_critic     True" in str(recipe)

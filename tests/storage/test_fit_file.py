@@ -174,6 +174,9 @@ class TestFile:
             lambda h: h["layout"].update(structure={"dict": {"a": 0, "b": 1}}),
             lambda h: h["settings"].update(batching="sorted"),
             lambda h: h["run"].update(step=5),  # the history has six
+            lambda h: h.update(family={"class": "SemiImplicit", "fields": {}, "more": 1}),
+            lambda h: h.update(affine=None),
+            lambda h: h.update(stop_rule=h["objective"]),
             lambda h: h["settings"].update(precision="float7"),
             lambda h: h["settings"].update(precision=5),
         ],
@@ -197,6 +200,20 @@ class TestFile:
         np.testing.assert_array_equal(sivi.load(path).sample(5, key=1), posterior.sample(5, key=1))
         with pytest.raises(sivi.FitFileError, match=r"objective"):
             sivi.fit(Banana(), resume=path, num_steps=9, progress=False)
+
+    def test_an_objective_that_makes_no_state_any_more(self, path, monkeypatch):
+        def init(*arguments):
+            raise ZeroDivisionError("no such state.")
+
+        monkeypatch.setattr(ScoreMatching, "init", init)
+        assert sivi.load(path).sample(2, key=0).shape == (2, 2)
+        with pytest.raises(sivi.FitFileError, match=r"does not work .*\(ZeroDivisionError: no such state\)\."):
+            sivi.load(path, Banana())
+
+    def test_a_family_with_other_arrays(self, path):
+        bigger = sivi.SemiImplicit(sivi.NormalMixing(3), sivi.DiagonalGaussian(3, 2, hidden=(), key=jax.random.key(0)))
+        with pytest.raises(sivi.FitFileError, match=r"family does not fit the file: it has \d arrays, the file 8"):
+            sivi.load(path, family=bigger)
 
     def test_a_pickle_is_not_opened(self, tmp_path):
         import pickle
@@ -468,6 +485,16 @@ class TestVersion01:
         np.testing.assert_allclose(loaded.unconstrained(20, key=3), draws[name], rtol=1e-5, atol=1e-5)
         assert loaded.objective is not None
         assert len(loaded.history["loss"].T) == loaded.step
+
+    def test_one_of_the_repeats(self):
+        """Of a fit without its target, with the state that would be resumed."""
+        whole = sivi.load(FIXTURES / "v0_1" / "named_repeats.sivi")
+        part = whole.repeat(1)
+        assert (whole.repeats, part.repeats) == (2, 1)
+        assert [leaf.shape[0] for leaf in part.unattached.state_leaves] == [1] * len(whole.unattached.state_leaves)
+        assert repr(whole).startswith("Posterior(")
+        assert "2 repeats, " in repr(whole)
+        assert "repeats" not in repr(part)
 
     def test_names_constraints_and_repeats(self):
         loaded = sivi.load(FIXTURES / "v0_1" / "named_repeats.sivi")
