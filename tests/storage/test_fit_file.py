@@ -521,3 +521,29 @@ class TestVersion01:
         assert (
             sivi.load(FIXTURES / "v0_1" / "checkpoint.sivi").settings.stop_rule == sivi.defaults.recipe(2).stop_rule()
         )
+
+
+def test_a_random_key_is_stored_as_its_bits():
+    key = jax.random.key(7)
+    bits = codec.to_numpy(key)
+    np.testing.assert_array_equal(bits, jax.random.key_data(key))
+    filled = codec.fill({"key": jax.random.key(0), "x": jnp.zeros(2)}, [bits, np.ones(2, np.float32)], "state")
+    assert filled["key"] == key
+    np.testing.assert_array_equal(filled["x"], np.ones(2))
+
+
+def test_an_array_of_another_kind_is_not_written(tmp_path):
+    with pytest.raises(TypeError, match=r"a fit file holds arrays of dtype .*; got complex64"):
+        sivi._storage.container.write(tmp_path / "fit.sivi", {}, {"z": np.zeros(2, np.complex64)})
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_temporary_file_stays_unless_its_process_is_known_to_be_dead(tmp_path, monkeypatch):
+    def of_another_user(pid, signal):
+        raise PermissionError
+
+    file = tmp_path / "file"
+    file.write_text("")
+    assert not atomic._is_dead("host-name-token", file)  # no number
+    monkeypatch.setattr(os, "kill", of_another_user)
+    assert not atomic._is_dead(str(2**22 + 1), file)
