@@ -57,10 +57,9 @@ def per_update(particles, num_steps, chunk):
 
 
 print(json.dumps({
-    "seconds_to_first_update_2d": to_first(2),
     "seconds_to_first_update_22d": to_first(22),
-    "ms_per_update_500": per_update(500, 2400, 200),
-    "ms_per_update_100": per_update(100, 4800, 400),
+    "ms_per_update_500": per_update(500, 1600, 100),
+    "ms_per_update_100": per_update(100, 3200, 200),
 }))
 """
 
