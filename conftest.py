@@ -13,9 +13,9 @@ from itertools import count
 from pathlib import Path
 
 # Two workers with one thread each do more on two cores than two workers with two. Without most optimisations (below)
-# XLA's older way to make loops of fusions compiles in half the time, and a program in one piece holds half as many
-# memory maps. These flags are known to have their names in these versions, and XLA stops at names that it does not
-# know. All of this is read when numpy, scipy and the backend of JAX start.
+# XLA's older way to make loops of fusions compiles sooner, and a program in one piece holds fewer memory maps. These
+# flags are known to have their names in these versions, and XLA stops at names that it does not know. All of this is
+# read when numpy, scipy and the backend of JAX start.
 XLA_FLAGS = "--xla_cpu_multi_thread_eigen=false"
 if version("jaxlib").startswith("0.9."):
     XLA_FLAGS += " --xla_cpu_use_fusion_emitters=false --xla_cpu_parallel_codegen_split_count=1"
@@ -24,7 +24,7 @@ for variable, value in ONE_THREAD.items():
     os.environ.setdefault(variable, value)
 
 # The first process makes the folder, and the workers find its name. Small programs are kept too: there are thousands,
-# and reading one takes a quarter of the time of compiling it. XLA logs the CPU features of every program that it reads,
+# and reading one takes less time than compiling it. XLA logs the CPU features of every program that it reads,
 # as an error; level 3 is silent.
 CACHE = "JAX_COMPILATION_CACHE_DIR"
 OWN_CACHE = CACHE not in os.environ
@@ -105,8 +105,8 @@ def x64():
         yield
 
 
-# Programs of a few updates take a quarter of the time to compile without most optimisations; the environment variable
-# is for a Python that a test starts.
+# Programs of a few updates compile much sooner without most optimisations; the environment variable is for a Python
+# that a test starts.
 def _optimise(all_of_them: bool) -> None:
     os.environ["JAX_DISABLE_MOST_OPTIMIZATIONS"] = str(not all_of_them)
     jax.config.update("jax_disable_most_optimizations", not all_of_them)

@@ -106,7 +106,7 @@ def assert_same_bits(one, other):
         np.testing.assert_array_equal(values, other.history[metric])
 
 
-#: Without a state class of their own, or kept by the test of another file.
+#: Their state is of the class of a row that is fitted in any case.
 SLOW = {*CUSTOM_OBJECTIVES, "PathKL-structured"}
 ALL_OPTIMISATIONS = [pytest.mark.optimised, pytest.mark.slow]
 
