@@ -52,7 +52,7 @@ class Modes:
         return float(0.5 * np.abs(shares - self.weights).sum())
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Entry:
     """One posterior.
 

@@ -1,0 +1,90 @@
+"""One posterior, fitted or sampled once, in the process that it is called in.
+
+With another checkout's `src` in front, this is run with version 0.1 too, so it uses only what that version has.
+"""
+
+import time
+import warnings
+from importlib.util import find_spec
+from typing import Any
+
+import jax
+import numpy as np
+
+import sivi
+
+from .entry import Entry
+from .measure import measure
+from .posteriors import POSTERIORS
+from .reference import reference_of
+
+#: Draws on the host at which the clock stops; those that are measured, also where KL is; all of a quick run.
+TIMED, MEASURED, MEASURED_KL, QUICK = 4000, 20_000, 50_000, 2000
+QUICK_STEPS, QUICK_TRANSITIONS = 150, 100
+
+
+def run_job(job: dict[str, Any]) -> dict[str, Any]:
+    """The row of a job, which has `posterior`, `key`, `method` and more; what goes wrong is part of it."""
+    entry, row = POSTERIORS[job["posterior"]], {name: job[name] for name in ("posterior", "key", "method")}
+    if job["method"] == "nuts" and find_spec("blackjax") is None:
+        return row | {"skipped": "NUTS needs BlackJAX, which is not installed"}
+    work = fit if job["method"] == "sivi" else sample
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        try:
+            row |= work(entry, job)
+        except Exception as error:
+            row["failed"] = f"{type(error).__name__}: {' '.join(str(error).split())}"[:500]
+    said = list(dict.fromkeys(" ".join(str(w.message).split())[:300] for w in caught))
+    return row | ({"warnings": said} if said else {}) | {"device": jax.default_backend()}
+
+
+def fit(entry: Entry, job: dict[str, Any]) -> dict[str, Any]:
+    """`sivi.fit` with nothing but the target and the key, unless the job says otherwise."""
+    settings = dict(job.get("settings") or {})
+    target, what = entry.problem()
+    if job.get("steps_times"):
+        data = getattr(target, "num_data", None)
+        default = sivi.defaults.recipe(entry.dim, data).num_steps
+        settings |= {"num_steps": int(job["steps_times"] * default), "stop": None}
+    if job.get("quick"):
+        settings = {"num_steps": QUICK_STEPS} | settings
+    start = time.perf_counter()
+    posterior = sivi.fit(target, **what, key=job["key"], progress=False, **settings)
+    timed = np.asarray(posterior.unconstrained(TIMED, key=1000 + job["key"]))
+    seconds = time.perf_counter() - start
+    losses = np.asarray(posterior.history.get("loss", [])).ravel()
+    facts = {"seconds": seconds, "updates": int(posterior.step)}
+    if len(losses) and np.isfinite(losses[-1]):
+        facts["loss"] = float(losses[-1])
+    if job.get("quick"):
+        return facts | numbers_of(entry, timed[:QUICK], QUICK)
+    more = MEASURED_KL if entry.kl else MEASURED
+    return facts | numbers_of(entry, np.asarray(posterior.unconstrained(more, key=2000 + job["key"])))
+
+
+def sample(entry: Entry, job: dict[str, Any]) -> dict[str, Any]:
+    """`sivi.samplers.nuts` with its defaults: four chains, 1,000 transitions of warm-up and 1,000 draws each."""
+    target, what = entry.problem()
+    lengths = {"num_warmup": QUICK_TRANSITIONS, "num_draws": QUICK_TRANSITIONS} if job.get("quick") else {}
+    start = time.perf_counter()
+    run = sivi.samplers.nuts(target, **what, key=job["key"], progress=False, **lengths)
+    draws = run.flat()
+    seconds = time.perf_counter() - start
+    facts = {"seconds": seconds, "divergences": run.divergences, "rhat_max": _number(np.max(run.rhat))}
+    return facts | {"ess_min": _number(np.min(run.ess))} | numbers_of(entry, draws, QUICK if job.get("quick") else None)
+
+
+def numbers_of(entry: Entry, free: np.ndarray, num_exact: int | None = None) -> dict[str, Any]:
+    reference = reference_of(entry) if num_exact is None else reference_of(entry, num_exact)
+    return {
+        name: value if isinstance(value, str) else _number(value)
+        for name, value in measure(
+            entry.quantities(free), reference, names=entry.names, modes=entry.modes, kl=entry.kl
+        ).items()
+    }
+
+
+def _number(value: Any) -> float | None:
+    """JSON has no NaN and no infinity."""
+    return float(value) if value is not None and np.isfinite(value) else None

@@ -1,0 +1,138 @@
+"""The command line of the battery."""
+
+import argparse
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from .entry import SPLIT
+
+EPILOG = """\
+Without names, --part or --half, all posteriors run. Every fit is a process of its own without compiled programs of
+earlier ones, so that its seconds hold all the compiling. Every row is written to --output as soon as it is there.
+
+  python benchmarks/battery --half tuning --keys 0 1 2 --no-nuts --jobs 8 --cores 2 --output tuning.json
+  python benchmarks/battery --source ../sivi-0.1 --output baseline.json --no-nuts
+  python benchmarks/battery --report results.json --baseline baseline.json
+"""
+QUICK = ("linear", "banana", "five-even")
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = _parser()
+    args = parser.parse_args(arguments)
+    if unknown := [name for name in args.names if name not in SPLIT]:
+        parser.error(f"names must be of {', '.join(SPLIT)}; got {', '.join(unknown)}")
+    if args.make_references:
+        from .references import make_all
+
+        make_all(args.names, args.times)
+    elif args.report:
+        from .report import write_page
+
+        write_page(args.report, args.baseline, args.page)
+    else:
+        _check_cores(parser, args)
+        run(args)
+
+
+def chosen(args: argparse.Namespace) -> list[str]:
+    """The posteriors asked for."""
+    names = args.names or (QUICK if args.quick else list(SPLIT))
+    wanted = {key: value for key, value in (("part", args.part), ("half", args.half)) if value}
+    return [name for name in names if all(SPLIT[name][key] == value for key, value in wanted.items())]
+
+
+def run(args: argparse.Namespace) -> list[dict[str, Any]]:
+    """Run what was asked for, print it, and write it."""
+    from . import runner, table
+
+    common = {"settings": args.settings, "steps_times": args.steps_times, "quick": args.quick}
+    methods = ("sivi",) if args.no_nuts else ("sivi", "nuts")
+    names = chosen(args)
+    jobs = [
+        {"posterior": name, "key": key, "method": method} | (common if method == "sivi" else {"quick": args.quick})
+        for name in names
+        for key in args.keys
+        for method in methods
+    ]
+    content = {
+        "script": "benchmarks/battery",
+        "call": "sivi.fit(target, key=key), and dim= or like= for a function",
+        **common,
+        "keys": args.keys,
+        "versions": runner.versions(args.source),
+        "machine": runner.machine(args.jobs, args.cores),
+    }
+    rows: list[dict[str, Any]] = []
+    for row in (
+        _quick_rows(jobs) if args.quick else runner.rows_of(jobs, args.jobs, args.cores, args.source, args.timeout)
+    ):
+        rows.append(row)
+        print(table.line_of(row), flush=True)
+        rows.sort(key=lambda row: (names.index(row["posterior"]), row["method"] == "nuts", row["key"]))
+        if args.output:
+            write(args.output, content | {"rows": rows})
+    print("\n" + "\n".join(table.lines(rows)))
+    return rows
+
+
+def write(path: Path, content: dict[str, Any]) -> None:
+    """Whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.with_suffix(".tmp").write_text(json.dumps(content, indent=1) + "\n")
+    path.with_suffix(".tmp").replace(path)
+
+
+def _quick_rows(jobs: list[dict[str, Any]]):
+    """In this process, and compiled without most optimisations."""
+    import jax
+
+    from .child import run_job
+    from .runner import judged
+
+    before = jax.config.read("jax_disable_most_optimizations")
+    jax.config.update("jax_disable_most_optimizations", True)
+    try:
+        for job in jobs:
+            yield judged(run_job(job))
+    finally:
+        jax.config.update("jax_disable_most_optimizations", before)
+
+
+def _check_cores(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    if args.jobs < 1 or args.jobs * (args.cores or (count if args.jobs == 1 else 1)) > count:
+        parser.error(f"--jobs times --cores must be at most the number of cores, {count}")
+    if args.jobs > 1 and args.cores is None:
+        args.cores = count // args.jobs
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python benchmarks/battery",
+        description="The default call on many posteriors, judged by references, beside NUTS.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("names", nargs="*", metavar="NAME", help="posteriors; see split.json")
+    add("--part", choices=("everyday", "hard"))
+    add("--half", choices=("tuning", "confirmation"))
+    add("--keys", type=int, nargs="+", default=[0])
+    add("--quick", action="store_true", help="three posteriors, few updates, in this process: does everything run?")
+    add("--no-nuts", action="store_true", help="leave out NUTS")
+    add("--output", type=Path, metavar="FILE.json")
+    add("--jobs", type=int, default=1, help="processes at once")
+    add("--cores", type=int, help="cores of each")
+    add("--timeout", type=float, default=600.0, help="seconds after which a process is stopped")
+    add("--source", type=Path, metavar="DIR", help="another checkout, whose src the fits use")
+    add("--steps-times", type=float, metavar="N", help="N times the default number of updates, and no early stop")
+    add("--settings", type=json.loads, metavar="JSON", help="more arguments of sivi.fit")
+    add("--report", type=Path, metavar="FILE.json", help="write the page of the documentation from these results")
+    add("--baseline", type=Path, metavar="FILE.json", help="results of version 0.1, for the page")
+    add("--page", type=Path, default=Path(__file__).resolve().parents[2] / "docs" / "battery.md")
+    add("--make-references", action="store_true", help="run the chains of NUTS whose draws are the references")
+    add("--times", type=float, default=1.0, help="lengthens those chains")
+    return parser
