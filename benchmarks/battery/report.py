@@ -1,0 +1,167 @@
+"""The page of the documentation, from a file of results."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from .posteriors import POSTERIORS
+from .reference import summary as references
+from .table import geometric_seconds, groups, met, middle, worst
+
+Rows = list[dict[str, Any]]
+
+INTRODUCTION = """\
+# The battery
+
+One and the same call, `sivi.fit(target, key=key)` with nothing else but `dim` or `like`, on {num} posteriors. The
+everyday part has models of applied statistics; the hard part has separated modes, funnels, curved and heavy-tailed
+targets. Choices are made on the tuning half alone; the confirmation half says what they are worth. Every kind of
+posterior is in both.
+
+A number is the median over {keys}, and in brackets the worst of them where it differs. Mean errors are in standard
+deviations of the reference, the largest over all unknowns, which are judged as free numbers; sd ratios are the
+smallest and the largest; KS is the largest marginal Kolmogorov–Smirnov distance; SW is the sliced Wasserstein distance
+in units of the reference's standard deviations, over the distance between two reference sets of that size; TV is the
+total variation between the weights of the modes and the shares of draws nearest to each; KL is a k-NN estimate of
+KL(posterior ‖ fit). Seconds run from the call to 4,000 draws on the host, compiling included, import excluded, each in
+a fresh process with {cores}. NUTS is `sivi.samplers.nuts` with four chains of 1,000 + 1,000 transitions, on the same
+machine.
+
+{versions} The numbers are from `python benchmarks/battery`; this page is written by its `--report`.
+"""
+BARS = {
+    "everyday": "Bars: mean error at most 0.1, sd ratios 0.9 to 1.1, KS at most 0.05, or its noise where larger.",
+    "hard": "Bars: even modes TV 0.05 and KL 0.10; uneven ones 0.06 and 0.15; 2-d funnel KS 0.03; 10-d funnel with "
+    "v ~ N(0, 1) KS 0.06; centred schools sd ratios 0.85 to 1.15; horseshoe's coefficients mean error 0.2; the paper's "
+    "three KL 0.015; curved pairs sd ratios 0.88 to 1.12; and 150 seconds each, which is the only bar of the others.",
+}
+
+
+def write_page(results: Path, baseline: Path | None, path: Path) -> None:
+    old = json.loads(baseline.read_text()) if baseline else None
+    path.write_text(page(json.loads(results.read_text()), old))
+
+
+def page(results: dict[str, Any], baseline: dict[str, Any] | None = None) -> str:
+    """The whole page in Markdown."""
+    rows, old = results["rows"], baseline["rows"] if baseline else []
+    names = [name for name in POSTERIORS if (name, "sivi") in groups(rows)]
+    lines = [_introduction(results, len(names))]
+    for part, title in (("everyday", "Everyday posteriors"), ("hard", "Hard posteriors")):
+        own = [name for name in names if POSTERIORS[name].part == part]
+        if own:
+            lines += [f"## {title}\n", BARS[part] + "\n", *_table(own, rows, old, part), ""]
+            lines += [*_nuts(own, rows), ""]
+    lines += ["## Seconds\n", *_seconds(names, rows, old), ""]
+    lines += [*_failures(rows)]
+    lines += ["## The posteriors and their references\n", *_posteriors(names)]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _introduction(results: dict[str, Any], num: int) -> str:
+    keys, machine, versions = results["keys"], results["machine"], results["versions"]
+    said = f"{len(keys)} keys" if len(keys) > 1 else f"one key, {keys[0]}"
+    cores = f"{machine['cores_each']} CPU cores"
+    packages = ", ".join(f"{name} {versions[name]}" for name in ("python", "jax", "numpy") if versions.get(name))
+    extra = {name: results[name] for name in ("settings", "steps_times") if results.get(name)}
+    note = f"Not the default call: {json.dumps(extra)}. " if extra else ""
+    note += "A quick run, to see that everything runs. " if results.get("quick") else ""
+    return INTRODUCTION.format(num=num, keys=said, cores=cores, versions=f"{note}Versions: {packages}.")
+
+
+def _cell(rows: Rows, name: str, form: str = "{:.3f}") -> str:
+    """Median, and the worst key in brackets where it reads differently; an em dash for nothing."""
+    value, most = middle(rows, name), worst(rows, name)
+    if value is None:
+        return "–"
+    shown = form.format(value)
+    bad = "failed" if most is None else form.format(most)
+    return shown if bad == shown else f"{shown} ({bad})"
+
+
+def _over_floor(rows: Rows) -> str:
+    ratios = [{"r": row["distance"] / row["distance_floor"]} for row in rows if row.get("distance") is not None]
+    return _cell(ratios, "r", "{:.1f}")
+
+
+def _verdict(rows: Rows) -> str:
+    missed = sorted({name for row in rows for name in row["missed"]})
+    return "met" if not missed else f"**missed** {met(rows)}: {', '.join(missed)}".replace("_", " ")
+
+
+def _table(names: list[str], rows: Rows, old: Rows, part: str) -> Iterator[str]:
+    modes = part == "hard"
+    head = ["posterior", "half", "unknowns", "mean error", "sd ratio, least", "most", "KS", "SW / floor"]
+    head += ["TV", "KL"] if modes else []
+    head += ["updates", "s", "NUTS, s", *(["0.1, s", "0.1"] if old else []), "bars"]
+    yield f"| {' | '.join(head)} |"
+    yield "|" + "---|" * len(head)
+    ours, before = groups(rows), groups(old)
+    for name in names:
+        own, nuts, entry = ours[name, "sivi"], ours.get((name, "nuts"), []), POSTERIORS[name]
+        cells = [name, entry.half, str(entry.dim), _cell(own, "mean_error"), _cell(own, "sd_ratio_min")]
+        cells += [_cell(own, "sd_ratio_max"), _cell(own, "ks"), _over_floor(own)]
+        cells += [_cell(own, "weights_tv"), _cell(own, "kl")] if modes else []
+        cells += [_cell(own, "updates", "{:.0f}"), _cell(own, "seconds", "{:.0f}"), _cell(nuts, "seconds", "{:.0f}")]
+        if old:
+            then = before.get((name, "sivi"), [])
+            cells += [_cell(then, "seconds", "{:.0f}"), f"{met(then)} met" if then else "–"]
+        yield f"| {' | '.join([*cells, _verdict(own)])} |"
+
+
+def _nuts(names: list[str], rows: Rows) -> Iterator[str]:
+    """The same errors for NUTS, whose chains are short: its noise is part of them."""
+    found = {name: own for name in names if (own := groups(rows).get((name, "nuts")))}
+    if not found:
+        return
+    yield "The same for NUTS, whose 4,000 draws are fewer and dependent:\n"
+    yield "| posterior | mean error | sd ratio, least | most | KS | TV | KL | largest R-hat | divergences | bars |"
+    yield "|" + "---|" * 10
+    for name, own in found.items():
+        cells = [_cell(own, key) for key in ("mean_error", "sd_ratio_min", "sd_ratio_max", "ks", "weights_tv", "kl")]
+        cells += [_cell(own, "rhat_max"), _cell(own, "divergences", "{:.0f}")]
+        yield f"| {' | '.join([name, *cells, _verdict(own)])} |"
+
+
+def _seconds(names: list[str], rows: Rows, old: Rows) -> Iterator[str]:
+    yield "Geometric means over posteriors, of the medians over keys; in brackets how many posteriors.\n"
+    yield "| | now | NUTS | 0.1 | bars met, now | NUTS | 0.1 |"
+    yield "|---|---|---|---|---|---|---|"
+    for part in ("everyday", "hard"):
+        for half in ("tuning", "confirmation"):
+            own = {name for name in names if (POSTERIORS[name].part, POSTERIORS[name].half) == (part, half)}
+            if own:
+                every = [(rows, "sivi"), (rows, "nuts"), (old, "sivi")]
+                means = [geometric_seconds(data, method, own) for data, method in every]
+                cells = [f"{mean:.1f} ({num})" if num else "–" for mean, num in means]
+                cells += [_count(data, method, own) for data, method in every]
+                yield f"| {part}, {half} | {' | '.join(cells)} |"
+
+
+def _count(rows: Rows, method: str, names: set[str]) -> str:
+    own = [row for (name, by), runs in groups(rows).items() if by == method and name in names for row in runs]
+    return f"{sum(row['met'] for row in own)} of {len(own)} runs" if own else "–"
+
+
+def _failures(rows: Rows) -> Iterator[str]:
+    """What went wrong, or was warned of."""
+    said = {}
+    for row in rows:
+        for text in [row["failed"]] if "failed" in row else row.get("warnings", []):
+            said.setdefault((row["posterior"], row["method"], text), []).append(str(row["key"]))
+    if said:
+        yield "## Failures and warnings\n"
+        for (name, method, text), keys in said.items():
+            yield f"* {name}, {'NUTS' if method == 'nuts' else 'fit'}, key {', '.join(keys)}: {text}"
+        yield ""
+
+
+def _posteriors(names: list[str]) -> Iterator[str]:
+    found = references()
+    yield "| posterior | half | unknowns | what it is | reference |"
+    yield "|---|---|---|---|---|"
+    for name in names:
+        entry, row = POSTERIORS[name], found.get(name)
+        how = "exact draws" if row is None else f"NUTS, R-hat {row['rhat_max']:.4f}, ESS {row['ess_min']:,.0f}"
+        yield f"| {name} | {entry.half} | {entry.dim} | {entry.about} | {how} |"
