@@ -49,15 +49,15 @@ def negative_binomial() -> Problem:
 def intervals() -> Problem:
     """40 counts; a priori the unknowns are uniform in wide intervals, in which the posterior is very narrow."""
     rng = np.random.default_rng(303)
-    x = correlated_inputs(rng, 40, 3)
-    y = rng.poisson(np.exp(4.6 + x @ np.array([0.5, -0.4, 0.25])))
+    x = correlated_inputs(rng, 40, 5)
+    y = rng.poisson(np.exp(4.6 + x @ np.array([0.5, -0.4, 0.25, 0.1, -0.2])))
     inputs, counts = jnp.asarray(x), jnp.asarray(y.astype(float))
 
     def log_density(p: Unknowns) -> jax.Array:
         log_rate = p["intercept"] + inputs @ p["slopes"]
         return jnp.sum(counts * log_rate - jnp.exp(log_rate))
 
-    return log_density, {"like": {"intercept": sivi.interval(-10.0, 10.0), "slopes": sivi.interval(-10.0, 10.0, (3,))}}
+    return log_density, {"like": {"intercept": sivi.interval(-10.0, 10.0), "slopes": sivi.interval(-4.0, 4.0, (5,))}}
 
 
 ENTRIES = [
