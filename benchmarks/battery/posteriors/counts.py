@@ -50,7 +50,7 @@ def intervals() -> Problem:
     """40 counts; a priori the unknowns are uniform in wide intervals, in which the posterior is very narrow."""
     rng = np.random.default_rng(303)
     x = correlated_inputs(rng, 40, 5)
-    y = rng.poisson(np.exp(4.6 + x @ np.array([0.5, -0.4, 0.25, 0.1, -0.2])))
+    y = rng.poisson(np.exp(5.3 + x @ np.array([0.5, -0.4, 0.25, 0.1, -0.2])))
     inputs, counts = jnp.asarray(x), jnp.asarray(y.astype(float))
 
     def log_density(p: Unknowns) -> jax.Array:
