@@ -18,13 +18,14 @@ import pytest
 from sivi.targets import as_target
 
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
+from battery import cli
 from battery import reference as references
-from battery.cli import chosen, main
+from battery.child import run_job
 from battery.entry import SPLIT
 from battery.measure import judge, measure
 from battery.posteriors import POSTERIORS
 from battery.report import page
-from battery.runner import judged
+from battery.runner import judged, rows_of
 
 NUM_DRAWS = 2000
 #: Its score has no variance, as theta and mu are as good as equal for small tau; other tests of its draws are in
@@ -125,7 +126,7 @@ def test_judged_quantities_are_those_of_the_model():
 
 def test_a_quick_run_writes_rows_and_a_page(tmp_path, capsys):
     output = tmp_path / "quick.json"
-    main(["--quick", "--no-nuts", "banana", "linear", "--output", str(output)])
+    cli.main(["--quick", "--no-nuts", "banana", "linear", "--output", str(output)])
     content = json.loads(output.read_text())
     assert [(row["posterior"], row["updates"]) for row in content["rows"]] == [("banana", 150), ("linear", 150)]
     assert all(row["seconds"] > 0 and 0 <= row["ks"] <= 1 and "failed" not in row for row in content["rows"])
@@ -134,10 +135,32 @@ def test_a_quick_run_writes_rows_and_a_page(tmp_path, capsys):
     assert all(f"| {name} |" in text for name in ("banana", "linear"))
 
 
-def test_names_part_and_half_choose():
-    from battery.cli import _parser
+def test_nuts_is_measured_alike():
+    row = judged(run_job({"posterior": "multimodal", "key": 0, "method": "nuts", "quick": True}))
+    assert "failed" not in row
+    assert row["seconds"] > 0
+    assert row["mean_error"] < 1.0
+    assert "distance" in row
 
-    names = chosen(_parser().parse_args(["--part", "hard", "--half", "tuning"]))
+
+def test_nuts_is_left_out_without_blackjax(monkeypatch, capsys):
+    asked = []
+    monkeypatch.setattr(cli, "find_spec", lambda name: None)
+    monkeypatch.setattr(cli, "_quick_rows", lambda jobs: asked.extend(jobs) or iter(()))
+    cli.main(["--quick"])
+    assert "without NUTS" in capsys.readouterr().out
+    assert {job["method"] for job in asked} == {"sivi"}
+
+
+def test_a_process_that_takes_too_long_is_a_failed_row():
+    job = {"posterior": "far", "key": 0, "method": "sivi"}
+    (row,) = rows_of([job], 1, None, None, 0.01)
+    assert row["failed"] == "stopped after 0 s"
+    assert row["met"] is False
+
+
+def test_names_part_and_half_choose():
+    names = cli.chosen(cli.parser_of_arguments().parse_args(["--part", "hard", "--half", "tuning"]))
     assert names == [n for n, row in SPLIT.items() if (row["part"], row["half"]) == ("hard", "tuning")]
     with pytest.raises(SystemExit):
-        main(["no-such-posterior"])
+        cli.main(["no-such-posterior"])

@@ -5,7 +5,6 @@ With another checkout's `src` in front, this is run with version 0.1 too, so it 
 
 import time
 import warnings
-from importlib.util import find_spec
 from typing import Any
 
 import jax
@@ -26,8 +25,6 @@ QUICK_STEPS, QUICK_TRANSITIONS = 150, 100
 def run_job(job: dict[str, Any]) -> dict[str, Any]:
     """The row of a job, which has `posterior`, `key`, `method` and more; what goes wrong is part of it."""
     entry, row = POSTERIORS[job["posterior"]], {name: job[name] for name in ("posterior", "key", "method")}
-    if job["method"] == "nuts" and find_spec("blackjax") is None:
-        return row | {"skipped": "NUTS needs BlackJAX, which is not installed"}
     work = fit if job["method"] == "sivi" else sample
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -3,6 +3,8 @@
 import argparse
 import json
 import os
+from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +22,7 @@ QUICK = ("linear", "banana", "five-even")
 
 
 def main(arguments: list[str] | None = None) -> None:
-    parser = _parser()
+    parser = parser_of_arguments()
     args = parser.parse_args(arguments)
     if unknown := [name for name in args.names if name not in SPLIT]:
         parser.error(f"names must be of {', '.join(SPLIT)}; got {', '.join(unknown)}")
@@ -49,7 +51,9 @@ def run(args: argparse.Namespace) -> list[dict[str, Any]]:
     from . import runner, table
 
     common = {"settings": args.settings, "steps_times": args.steps_times, "quick": args.quick}
-    methods = ("sivi",) if args.no_nuts else ("sivi", "nuts")
+    methods = ("sivi",) if args.no_nuts or find_spec("blackjax") is None else ("sivi", "nuts")
+    if len(methods) == 1 and not args.no_nuts:
+        print("without NUTS: BlackJAX is not installed")
     names = chosen(args)
     jobs = [
         {"posterior": name, "key": key, "method": method} | (common if method == "sivi" else {"quick": args.quick})
@@ -62,6 +66,8 @@ def run(args: argparse.Namespace) -> list[dict[str, Any]]:
         "call": "sivi.fit(target, key=key), and dim= or like= for a function",
         **common,
         "keys": args.keys,
+        "source": args.source.resolve().name if args.source else None,
+        "note": args.note,
         "versions": runner.versions(args.source),
         "machine": runner.machine(args.jobs, args.cores),
     }
@@ -85,20 +91,16 @@ def write(path: Path, content: dict[str, Any]) -> None:
     path.with_suffix(".tmp").replace(path)
 
 
-def _quick_rows(jobs: list[dict[str, Any]]):
+def _quick_rows(jobs: list[dict[str, Any]]) -> Iterator[dict[str, Any]]:
     """In this process, and compiled without most optimisations."""
     import jax
 
     from .child import run_job
     from .runner import judged
 
-    before = jax.config.read("jax_disable_most_optimizations")
     jax.config.update("jax_disable_most_optimizations", True)
-    try:
-        for job in jobs:
-            yield judged(run_job(job))
-    finally:
-        jax.config.update("jax_disable_most_optimizations", before)
+    for job in jobs:
+        yield judged(run_job(job))
 
 
 def _check_cores(parser: argparse.ArgumentParser, args: argparse.Namespace) -> None:
@@ -109,7 +111,7 @@ def _check_cores(parser: argparse.ArgumentParser, args: argparse.Namespace) -> N
         args.cores = count // args.jobs
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser_of_arguments() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python benchmarks/battery",
         description="The default call on many posteriors, judged by references, beside NUTS.",
@@ -130,6 +132,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--source", type=Path, metavar="DIR", help="another checkout, whose src the fits use")
     add("--steps-times", type=float, metavar="N", help="N times the default number of updates, and no early stop")
     add("--settings", type=json.loads, metavar="JSON", help="more arguments of sivi.fit")
+    add("--note", metavar="TEXT", help="what else to say of the machine")
     add("--report", type=Path, metavar="FILE.json", help="write the page of the documentation from these results")
     add("--baseline", type=Path, metavar="FILE.json", help="results of version 0.1, for the page")
     add("--page", type=Path, default=Path(__file__).resolve().parents[2] / "docs" / "battery.md")

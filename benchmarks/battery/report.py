@@ -28,7 +28,8 @@ KL(posterior ‖ fit). Seconds run from the call to 4,000 draws on the host, com
 a fresh process with {cores}. NUTS is `sivi.samplers.nuts` with four chains of 1,000 + 1,000 transitions, on the same
 machine.
 
-{versions} The numbers are from `python benchmarks/battery`; this page is written by its `--report`.
+{versions} `python benchmarks/battery` measures this, with results in `benchmarks/results/{file}`, and its `--report`
+writes this page.
 """
 BARS = {
     "everyday": "Bars: mean error at most 0.1, sd ratios 0.9 to 1.1, KS at most 0.05, or its noise where larger.",
@@ -40,14 +41,14 @@ BARS = {
 
 def write_page(results: Path, baseline: Path | None, path: Path) -> None:
     old = json.loads(baseline.read_text()) if baseline else None
-    path.write_text(page(json.loads(results.read_text()), old))
+    path.write_text(page(json.loads(results.read_text()), old, results.name))
 
 
-def page(results: dict[str, Any], baseline: dict[str, Any] | None = None) -> str:
-    """The whole page in Markdown."""
+def page(results: dict[str, Any], baseline: dict[str, Any] | None = None, file: str = "battery.json") -> str:
+    """The whole page in Markdown; `file` is what the results are called."""
     rows, old = results["rows"], baseline["rows"] if baseline else []
     names = [name for name in POSTERIORS if (name, "sivi") in groups(rows)]
-    lines = [_introduction(results, len(names))]
+    lines = [_introduction(results, len(names), file)]
     for part, title in (("everyday", "Everyday posteriors"), ("hard", "Hard posteriors")):
         own = [name for name in names if POSTERIORS[name].part == part]
         if own:
@@ -59,15 +60,16 @@ def page(results: dict[str, Any], baseline: dict[str, Any] | None = None) -> str
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _introduction(results: dict[str, Any], num: int) -> str:
+def _introduction(results: dict[str, Any], num: int, file: str) -> str:
     keys, machine, versions = results["keys"], results["machine"], results["versions"]
     said = f"{len(keys)} keys" if len(keys) > 1 else f"one key, {keys[0]}"
     cores = f"{machine['cores_each']} CPU cores"
     packages = ", ".join(f"{name} {versions[name]}" for name in ("python", "jax", "numpy") if versions.get(name))
     extra = {name: results[name] for name in ("settings", "steps_times") if results.get(name)}
     note = f"Not the default call: {json.dumps(extra)}. " if extra else ""
+    note += f"{results['note'].rstrip('.')}. " if results.get("note") else ""
     note += "A quick run, to see that everything runs. " if results.get("quick") else ""
-    return INTRODUCTION.format(num=num, keys=said, cores=cores, versions=f"{note}Versions: {packages}.")
+    return INTRODUCTION.format(num=num, keys=said, cores=cores, versions=f"{note}Versions: {packages}.", file=file)
 
 
 def _cell(rows: Rows, name: str, form: str = "{:.3f}") -> str:

@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -56,7 +57,7 @@ def judged(row: Row) -> Row:
     """The row with what is known of its posterior, its bars, and whether they are met; a failure misses all."""
     entry = POSTERIORS[row["posterior"]]
     about = {"part": entry.part, "half": entry.half, "kind": entry.kind, "dim": entry.dim}
-    return row | about if "skipped" in row else row | about | judge(entry, row)
+    return row | about | judge(entry, row)
 
 
 def _in_process(job: Row, cores: list[int], source: Path | None, limit: float) -> Row:
@@ -90,7 +91,8 @@ def machine(num_jobs: int, num_cores: int | None) -> dict[str, Any]:
 def versions(source: Path | None) -> dict[str, str | None]:
     from sivi._version import package_version
 
-    packages = {name: package_version(name) for name in ("jax", "jaxlib", "numpy", "scipy", "sivi", "blackjax")}
+    packages = {name: package_version(name) for name in ("jax", "jaxlib", "numpy", "scipy", "sivi")}
+    packages["blackjax"] = package_version("blackjax") if find_spec("blackjax") else "not installed"
     return {"python": platform.python_version()} | packages | {"commit": _commit(source or HERE.parents[1])}
 
 

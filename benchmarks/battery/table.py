@@ -21,11 +21,10 @@ SHOWN = (
 
 
 def groups(rows: Iterable[Row]) -> dict[tuple[str, str], list[Row]]:
-    """By posterior and method, the rows of all keys; those that were skipped are left out."""
+    """By posterior and method, the rows of all keys."""
     found: dict[tuple[str, str], list[Row]] = {}
     for row in rows:
-        if "skipped" not in row:
-            found.setdefault((row["posterior"], row["method"]), []).append(row)
+        found.setdefault((row["posterior"], row["method"]), []).append(row)
     return found
 
 
@@ -50,8 +49,8 @@ def met(rows: list[Row]) -> str:
 def line_of(row: Row) -> str:
     """One run, for the terminal."""
     head = f"{row['posterior']:18s} {row['method']:5s} key {row['key']}"
-    if "skipped" in row or "failed" in row:
-        return f"{head}  {'skipped' if 'skipped' in row else 'FAILED'}: {row.get('skipped') or row['failed']}"
+    if "failed" in row:
+        return f"{head}  FAILED: {row['failed']}"
     shown = [f"{label} {form.format(row[name])}" for name, label, form in SHOWN if row.get(name) is not None]
     return f"{head}  {'met' if row['met'] else 'MISSED ' + ', '.join(row['missed'])}  {'  '.join(shown)}"
 
