@@ -1,6 +1,7 @@
 """The page of the documentation, from a file of results."""
 
 import json
+import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,7 @@ everyday part has models of applied statistics; the hard part has separated mode
 targets. Choices are made on the tuning half alone; the confirmation half says what they are worth. Every kind of
 posterior is in both.
 
-A number is the median over {keys}, and in brackets the worst of them where it differs. Mean errors are in standard
+{keys} Mean errors are in standard
 deviations of the reference, the largest over all unknowns, which are judged as free numbers; sd ratios are the
 smallest and the largest; KS is the largest marginal Kolmogorov–Smirnov distance; SW is the sliced Wasserstein distance
 in units of the reference's standard deviations, over the distance between two reference sets of that size; TV is the
@@ -52,28 +53,34 @@ def page(results: dict[str, Any], baseline: dict[str, Any] | None = None, file: 
     for part, title in (("everyday", "Everyday posteriors"), ("hard", "Hard posteriors")):
         own = [name for name in names if POSTERIORS[name].part == part]
         if own:
-            lines += [f"## {title}\n", BARS[part] + "\n", *_table(own, rows, old, part), ""]
+            lines += [f"## {title}\n", _wrapped(BARS[part]) + "\n", *_table(own, rows, old, part), ""]
             lines += [*_nuts(own, rows), ""]
     lines += ["## Seconds\n", *_seconds(names, rows, old), ""]
     lines += [*_failures(rows)]
-    lines += ["## The posteriors and their references\n", *_posteriors(names)]
+    lines += ["## The posteriors and their references\n", *_posteriors()]
     return "\n".join(lines).rstrip() + "\n"
 
 
 def _introduction(results: dict[str, Any], num: int, file: str) -> str:
     keys, machine, versions = results["keys"], results["machine"], results["versions"]
-    said = f"{len(keys)} keys" if len(keys) > 1 else f"one key, {keys[0]}"
-    cores = f"{machine['cores_each']} CPU cores"
+    said = f"A number is the median over {len(keys)} keys, and in brackets the worst of them where it differs."
+    said = said if len(keys) > 1 else f"All numbers are those of one key, {keys[0]}."
+    cores = f"{machine['cores_each']} CPU core{'s' if machine['cores_each'] != 1 else ''}"
     packages = ", ".join(f"{name} {versions[name]}" for name in ("python", "jax", "numpy") if versions.get(name))
     extra = {name: results[name] for name in ("settings", "steps_times") if results.get(name)}
     note = f"Not the default call: {json.dumps(extra)}. " if extra else ""
     note += f"{results['note'].rstrip('.')}. " if results.get("note") else ""
     note += "A quick run, to see that everything runs. " if results.get("quick") else ""
-    return INTRODUCTION.format(num=num, keys=said, cores=cores, versions=f"{note}Versions: {packages}.", file=file)
+    whole = INTRODUCTION.format(num=num, keys=said, cores=cores, versions=f"{note}Versions: {packages}.", file=file)
+    return "\n\n".join(_wrapped(paragraph) for paragraph in whole.split("\n\n")) + "\n"
+
+
+def _wrapped(text: str) -> str:
+    return textwrap.fill(" ".join(text.split()), 120, break_long_words=False, break_on_hyphens=False)
 
 
 def _cell(rows: Rows, name: str, form: str = "{:.3f}") -> str:
-    """Median, and the worst key in brackets where it reads differently; an em dash for nothing."""
+    """Median, and the worst key in brackets where it reads differently; a dash for nothing."""
     value, most = middle(rows, name), worst(rows, name)
     if value is None:
         return "–"
@@ -159,11 +166,12 @@ def _failures(rows: Rows) -> Iterator[str]:
         yield ""
 
 
-def _posteriors(names: list[str]) -> Iterator[str]:
+def _posteriors() -> Iterator[str]:
+    """All of them, measured or not."""
     found = references()
     yield "| posterior | half | unknowns | what it is | reference |"
     yield "|---|---|---|---|---|"
-    for name in names:
-        entry, row = POSTERIORS[name], found.get(name)
+    for name, entry in POSTERIORS.items():
+        row = found.get(name)
         how = "exact draws" if row is None else f"NUTS, R-hat {row['rhat_max']:.4f}, ESS {row['ess_min']:,.0f}"
         yield f"| {name} | {entry.half} | {entry.dim} | {entry.about} | {how} |"
