@@ -47,7 +47,11 @@ def negative_binomial() -> Problem:
 
 
 def intervals() -> Problem:
-    """40 counts; a priori the unknowns are uniform in wide intervals, in which the posterior is very narrow."""
+    """40 counts; a priori the unknowns are uniform in wide intervals, in which the posterior is very narrow.
+
+    Number of inputs, widths and level were searched, ten settings in all, for one on which the warm-up of version 0.1
+    mostly fails (7 of 8 keys), so a failure here is by design and says nothing of how common such posteriors are.
+    """
     rng = np.random.default_rng(303)
     x = correlated_inputs(rng, 40, 5)
     y = rng.poisson(np.exp(5.3 + x @ np.array([0.5, -0.4, 0.25, 0.1, -0.2])))

@@ -16,7 +16,9 @@ NUM_PLACES, JITTER = 11, 1e-5
 def gp_poisson() -> Problem:
     """Eleven counts at places in [0, 1]; in float32 the Cholesky factor fails at large amplitude and lengthscale.
 
-    That is in an eighth of N(0, 4I), and hardly ever in the posterior.
+    That is in an eighth of N(0, 4I), and in none of the 4,000 draws of the reference. This is the fifth setting of
+    points, priors and jitter that was tried, and the second on which the warm-up of version 0.1 never moves (3 of 3
+    keys); on the first three it was right.
     """
     rng = np.random.default_rng(401)
     places = np.linspace(0.0, 1.0, NUM_PLACES)
