@@ -21,7 +21,7 @@ targets. Choices are made on the tuning half alone; the confirmation half says w
 posterior is in both.
 
 Two of the everyday posteriors are no sample of practice: `intervals` and `gp-poisson`, one in either half, were varied
-until the warm-up of version 0.1 failed on most keys (ten settings tried of the one, five of the other). They show
+until the warm-up of commit d110998 failed on most keys (ten settings tried of the one, five of the other). They show
 whether those two faults are mended, and comparisons with 0.1 should be read with and without them.
 
 {keys} Mean errors are in standard

@@ -17,7 +17,7 @@ def gp_poisson() -> Problem:
     """Eleven counts at places in [0, 1]; in float32 the Cholesky factor fails at large amplitude and lengthscale.
 
     That is in an eighth of N(0, 4I), and in none of the 4,000 draws of the reference. This is the fifth setting of
-    points, priors and jitter that was tried, and the second on which the warm-up of version 0.1 never moves (3 of 3
+    points, priors and jitter that was tried, and the second on which the warm-up of commit d110998 never moves (3 of 3
     keys); on the first three it was right.
     """
     rng = np.random.default_rng(401)
