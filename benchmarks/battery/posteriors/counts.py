@@ -49,7 +49,7 @@ def negative_binomial() -> Problem:
 def intervals() -> Problem:
     """40 counts; a priori the unknowns are uniform in wide intervals, in which the posterior is very narrow.
 
-    Number of inputs, widths and level were searched, ten settings in all, for one on which the warm-up of commit d110998
+    Inputs, widths and level were searched, ten settings in all, for one on which the warm-up of commit d110998
     mostly fails (7 of 8 keys), so a failure here is by design and says nothing of how common such posteriors are.
     """
     rng = np.random.default_rng(303)
