@@ -21,7 +21,7 @@ TIERS = """
     _types _errors _version
     _arguments _renamed _progress
     _backend _fields _random constraints schedules
-    _repeats _layout coordinates _batches _networks optimizers stopping
+    _repeats _layout _triangular coordinates _batches _networks optimizers stopping
     targets families
     samplers warmup
     critics

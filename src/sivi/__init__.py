@@ -24,11 +24,12 @@ from ._version import __version__ as __version__
 from .constraints import *  # noqa: F403  (a new constraint needs one re-export, in its own room)
 from .families import DiagonalGaussian, ImplicitMixing, NormalMixing, SemiImplicit, StudentT
 from .posterior import Posterior
-from .stopping import Plateau
+from .stopping import Doubling, Plateau
 
 __all__ = [
     "CheckpointError",
     "DiagonalGaussian",
+    "Doubling",
     "FitDiverged",
     "FitFileError",
     "FitReport",

@@ -231,6 +231,11 @@ class LocationScale(eqx.Module):
             self.raw_init = raw_init
             self.raw_scale = MLP(latent_dim, dim, hidden=hidden, activation=activation, final_scale=0.01, key=scale_key)
 
+    @property
+    def varying_scale(self) -> bool:
+        """Whether σ is a network of z."""
+        return isinstance(self.raw_scale, MLP)
+
     def __call__(self, z: Float[Array, " latent"]) -> tuple[Float[Array, " dim"], Float[Array, " dim"]]:
         raw = self.raw_init + self.raw_scale(z) if isinstance(self.raw_scale, MLP) else self.raw_scale
         return self.mean(z), jnp.exp(0.5 * self.log_variance(raw))

@@ -7,11 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import equinox as eqx
+import numpy as np
 from jaxtyping import Array, Int, PRNGKeyArray, PyTree
 
 from ._repeats import only, repeat_keys
 from .families import Family
-from .stopping import Plateau, StopState
+from .stopping import DoublingState, StopRule, StopState
 
 
 @dataclass(frozen=True, eq=False)
@@ -29,6 +30,8 @@ class FitSettings:
         control_variate: Whether scores of minibatches have a control variate, the score on all data at the centre of
             the coordinates.
         stop_rule: The rule that may end the run before `num_steps`.
+        most_own_weight: The run is given up for another method where the mean weight of the generating component, which
+            `sivi.objectives.MixtureKL` records, stays above this; None for a run that is not given up.
     """
 
     key: PRNGKeyArray
@@ -39,7 +42,8 @@ class FitSettings:
     batching: str = "shuffle"
     precision: str | None = None
     control_variate: bool = False
-    stop_rule: Plateau | None = None
+    stop_rule: StopRule | None = None
+    most_own_weight: float | None = None
 
 
 class RunState(eqx.Module):
@@ -51,6 +55,7 @@ class RunState(eqx.Module):
         skipped: Updates that were not finite and left out.
         streak: Number of consecutive skipped updates up to now.
         stop: Where the run ends.
+        best: The best families of the rounds so far; None for a rule without rounds.
     """
 
     families: Family
@@ -58,6 +63,7 @@ class RunState(eqx.Module):
     skipped: Int[Array, " repeats"]
     streak: Int[Array, " repeats"]
     stop: StopState
+    best: Family | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,6 +79,14 @@ class Run:
         """Whether it is complete: `num_steps`, or the end of the decay after a plateau."""
         return self.step >= int(self.state.stop.end)
 
+    @property
+    def families(self) -> Family:
+        """The families to draw from: between the ends of two rounds, the best so far."""
+        stop = self.state.stop
+        if self.finished or not isinstance(stop, DoublingState) or not np.isfinite(stop.best).all():
+            return self.state.families
+        return self.state.best
+
     def repeat(self, index: int) -> "Run":
         """One of the repeats, as a separate run."""
         key = repeat_keys(self.settings.key, self.settings.repeats)[index]
@@ -80,5 +94,5 @@ class Run:
         return Run(
             replace(self.settings, key=key, repeats=1),
             self.step,
-            RunState(*only(parts, index), self.state.stop.repeat(index)),
+            RunState(*only(parts, index), self.state.stop.repeat(index), only(self.state.best, index)),
         )

@@ -5,7 +5,7 @@ fit, in which the warm-up Gaussian is N(0, I): family and critic start there.
 """
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
 import equinox as eqx
@@ -13,19 +13,21 @@ import jax.numpy as jnp
 from jaxtyping import PRNGKeyArray
 
 from ._arguments import check_count
+from ._networks import LocationScaleSettings
 from ._renamed import RECIPE, old_names
 from .coordinates import AffineMap
 from .critics import CriticSettings, MLPCritic, StructuredCritic
-from .families import DiagonalGaussian, Family, NormalMixing, SemiImplicit
-from .objectives import Annealed, Bridged, Objective, PathKL
+from .families import DenseGaussian, DiagonalGaussian, Family, NormalMixing, SemiImplicit
+from .objectives import Annealed, Bridged, MixtureKL, Objective, PathKL
 from .optimizers import Adam
 from .schedules import Cosine, Ramp
-from .stopping import Plateau
+from .stopping import Doubling, Plateau, StopRule
 from .targets import IsotropicGaussian, Target
 from .warmup import gaussian_warmup
 
-#: Up to this many unknowns a bridge carries mass between separated modes, and the run is longer.
-BRIDGED_UP_TO = 10
+#: Up to this many unknowns separated modes are weighed against each other: rounds are annealed and runs longer, and
+#: with a critic a bridge carries mass between modes.
+ANNEALED_UP_TO = 10
 #: Up to this many unknowns the affine map is a full matrix, z as long as x, and the run shorter than above it.
 FULL_MATRIX_UP_TO = 128
 #: Low-rank directions of the affine map: few below `MORE_DIRECTIONS_FROM` unknowns; then as many as have
@@ -41,9 +43,14 @@ ALL_DATA_UP_TO = 10_000
 class Recipe:
     """All that `fit` chooses by itself; `str` of it lists the numbers.
 
+    A recipe is for one of two methods. The mixture of an update's own conditionals takes the place of q's density where
+    components overlap enough (`sivi.objectives.MixtureKL`); what tells is the weight of the generating component, after
+    the second round of a run. Where they do not, the run is given up for one with a critic (`with_critic`).
+
     Attributes:
         dim: Number of unknowns.
         num_data: Number of data, or None.
+        mixture: Whether the method is the mixture; otherwise it is `sivi.objectives.PathKL`, with a critic.
         num_steps: Updates, at most.
         batch_size: Data per update; None for all.
         warmup_starts: Gaussian fits that the affine map is pooled from.
@@ -51,24 +58,30 @@ class Recipe:
         warmup_rank: Of the map beyond its diagonal; None for a full matrix.
         latent_dim: Length of z.
         hidden: Hidden layers of the family's network.
+        latent_share: Share of the variance that comes from z at the start; the rest is that of q(x|z).
+        num_particles: Draws per update.
+        learning_rate: Of the family at the start; it decays along half a cosine.
+        hold_share: Share of the run, or of every round, in which rates stay at their start.
+        clip: Largest size of a draw's gradient; see `sivi.objectives.PathKL`.
+        annealed_share: Share of the run, or of every round, on the geometric path from N(0, I).
+        first_beta: Where on that path it starts.
+        num_aux: For the mixture: components beyond those of the draws.
+        first_round: For the mixture: updates of the first round; see `sivi.Doubling`.
+        round_share: For the mixture: the improvement, as a share of the loss's noise, that is not worth another round.
+        most_own_weight: For the mixture: the weight of the generating component above which it is given up.
         critic_hidden: Hidden layers of the critic.
         structured_critic: Whether the critic is the one whose size does not grow with `dim`.
-        num_particles: Draws per update.
         critic_steps: Critic updates per family update.
-        learning_rate: Of the family at the start; it decays along half a cosine.
-        critic_learning_rate: Of the critic, likewise.
-        hold_share: Share of the run in which both rates stay at their start.
-        clip: Largest size of a draw's gradient; see `sivi.objectives.PathKL`.
-        annealed_share: Share of the run on the geometric path from N(0, I).
-        first_beta: Where on that path the run starts.
-        bridge_share: Share of a wide Gaussian that is mixed into the target while modes find their weights; 0 for
-            none. See `sivi.objectives.Bridged`.
+        critic_learning_rate: Of the critic, at the start.
+        bridge_share: With a critic: share of a wide Gaussian that is mixed into the target while modes find their
+            weights; 0 for none. See `sivi.objectives.Bridged`.
         bridge_until: Share of the run after which it is gone.
-        plateau_tolerance: Improvement of the loss, per unknown, below which the loss is on a plateau.
+        plateau_tolerance: With a critic: improvement of the loss, per unknown, below which the loss is on a plateau.
     """
 
     dim: int
     num_data: int | None
+    mixture: bool
     num_steps: int
     batch_size: int | None
     warmup_starts: int
@@ -76,19 +89,28 @@ class Recipe:
     warmup_rank: int | None
     latent_dim: int
     hidden: tuple[int, ...]
-    critic_hidden: tuple[int, ...]
-    structured_critic: bool
+    latent_share: float
     num_particles: int
-    critic_steps: int
     learning_rate: float
-    critic_learning_rate: float
     hold_share: float
     clip: float
     annealed_share: float
     first_beta: float
+    num_aux: int
+    first_round: int
+    round_share: float
+    most_own_weight: float | None
+    critic_hidden: tuple[int, ...]
+    structured_critic: bool
+    critic_steps: int
+    critic_learning_rate: float
     bridge_share: float
     bridge_until: float
     plateau_tolerance: float
+
+    def with_critic(self) -> "Recipe":
+        """The recipe for a critic, whose family also suits every other method."""
+        return _critic(self.dim, self.num_data) if self.mixture else self
 
     def warm_up(self, key: PRNGKeyArray, target: Target, batch_size: int | None) -> AffineMap:
         """The coordinates of the fit."""
@@ -102,20 +124,22 @@ class Recipe:
         )
 
     def family(self, key: PRNGKeyArray) -> Family:
-        """A semi-implicit family with a linear skip and a global σ that starts at N(0, I).
+        """A semi-implicit family with a linear skip that starts at N(0, I).
 
-        Three quarters of the variance come from z through the skip and one quarter from σ; the network adds almost
-        none. With z shorter than x, the coordinates beyond its length have σ alone.
+        For the mixture, σ is a network of z, and q(x|z) has a full covariance; with a critic, σ is the same for all z.
+        A share of the variance comes from z through the skip, the rest from σ; the network adds almost none. With z
+        shorter than x, the coordinates beyond its length have σ alone.
         """
-        conditional = DiagonalGaussian(
-            self.latent_dim,
-            self.dim,
+        settings = LocationScaleSettings(
             hidden=self.hidden,
-            sigma_init=0.5,
-            skip_scale=math.sqrt(0.75),
+            sigma_init=math.sqrt(1.0 - self.latent_share),
+            skip_scale=math.sqrt(self.latent_share),
             final_scale=0.01,
-            key=key,
         )
+        if self.mixture:
+            dense = DenseGaussian(self.latent_dim, self.dim, scale="network", key=key, **settings)
+            return SemiImplicit(NormalMixing(self.latent_dim), dense)
+        conditional = DiagonalGaussian(self.latent_dim, self.dim, key=key, **settings)
         networks = conditional.networks
         alone = networks.log_variance.inverse(0.0)
         raw_scale = jnp.where(jnp.arange(self.dim) < self.latent_dim, networks.raw_scale, alone)
@@ -125,22 +149,32 @@ class Recipe:
     def objective(self, target: Target | None = None, family: Family | None = None) -> Objective:
         """Reverse KL by its path gradient, along the geometric path from the warm-up Gaussian to the target.
 
-        The bridge needs the log density: for a `target` that knows only its score there is none. A `family` that is
-        given need not start at N(0, I), so its critic is trained first; nor need it suit the structured critic.
+        The critic's bridge needs the log density: for a `target` that knows only its score there is none. A `family`
+        that is given need not start at N(0, I), so its critic is trained first; nor need it suit the structured critic.
         """
-        objective: Objective = PathKL(
-            num_particles=self.num_particles,
-            critic_steps=self.critic_steps,
-            critic_warmup=0 if family is None else 500,
-            optimizer=Adam(Cosine(self.learning_rate, hold=self.hold_share), b1=0.9, b2=0.99),
-            critic_optimizer=Adam(Cosine(self.critic_learning_rate, hold=self.hold_share), b1=0.9, b2=0.99),
-            critic=self.critic(family),
-            clip=self.clip,
-        )
+        optimizer = Adam(Cosine(self.learning_rate, hold=self.hold_share), b1=0.9, b2=0.99)
+        objective: Objective
+        if self.mixture:
+            objective = MixtureKL(
+                num_particles=self.num_particles, num_aux=self.num_aux, optimizer=optimizer, clip=self.clip
+            )
+        else:
+            objective = PathKL(
+                num_particles=self.num_particles,
+                critic_steps=self.critic_steps,
+                critic_warmup=0 if family is None else 500,
+                optimizer=optimizer,
+                critic_optimizer=Adam(Cosine(self.critic_learning_rate, hold=self.hold_share), b1=0.9, b2=0.99),
+                critic=self.critic(family),
+                clip=self.clip,
+            )
         if self.bridge_share and (target is None or target.knows_log_prob):
             share = Ramp(self.bridge_share, 0.0, self.bridge_until, after=self.annealed_share)
             objective = Bridged(objective, share, base=IsotropicGaussian(self.dim, 1.5))
-        return Annealed(objective, Ramp(self.first_beta, 1.0, self.annealed_share), IsotropicGaussian(self.dim, 1.0))
+        if not self.annealed_share:
+            return objective
+        ramp, base = Ramp(self.first_beta, 1.0, self.annealed_share), IsotropicGaussian(self.dim, 1.0)
+        return Annealed(objective, ramp, base, every_round=self.mixture)
 
     def critic(self, family: Family | None = None) -> CriticSettings:
         """A critic that starts at the score of N(0, I)."""
@@ -150,8 +184,10 @@ class Recipe:
                 return structured
         return MLPCritic(self.critic_hidden, skip=True, skip_scale=1.0, final_scale=0.01)
 
-    def stop_rule(self) -> Plateau:
-        """When a fit may end before `num_steps`."""
+    def stop_rule(self) -> StopRule:
+        """How long a fit goes on, up to `num_steps`."""
+        if self.mixture:
+            return Doubling(first=self.first_round, share=self.round_share)
         after = self.bridge_until if self.bridge_share else self.annealed_share
         return Plateau(self.plateau_tolerance * self.dim, every=150, after=after)
 
@@ -171,29 +207,54 @@ def recipe(dim: int, num_data: int | None = None) -> Recipe:
         256
     """
     dim = check_count("dim", dim)
-    few, some = dim <= BRIDGED_UP_TO, dim <= FULL_MATRIX_UP_TO
-    minibatches = num_data is not None and num_data > ALL_DATA_UP_TO
+    few, critic = dim <= ANNEALED_UP_TO, _critic(dim, num_data)
+    if dim > FULL_MATRIX_UP_TO:
+        return critic
+    return replace(
+        critic,
+        mixture=True,
+        num_steps=32_000 if few else 16_000,
+        latent_share=min(0.75, 4.0 / dim),
+        learning_rate=1e-2,
+        hold_share=0.5 if few else 0.3,
+        annealed_share=0.5 if few else 0.0,
+        first_round=250,
+        round_share=0.25,
+        most_own_weight=0.25,
+        bridge_share=0.0,
+    )
+
+
+def _critic(dim: int, num_data: int | None) -> Recipe:
+    """The recipe with a critic."""
+    few, some = dim <= ANNEALED_UP_TO, dim <= FULL_MATRIX_UP_TO
     return Recipe(
         dim=dim,
         num_data=num_data,
+        mixture=False,
         num_steps=12_000 if few else 5_000 if some else 8_000,
-        batch_size=2_000 if minibatches else None,
+        batch_size=2_000 if num_data is not None and num_data > ALL_DATA_UP_TO else None,
         warmup_starts=16 if dim <= 50 else 8 if some else 4,
         warmup_steps=300 if some else 600,
         warmup_rank=None if some else _num_directions(dim),
         latent_dim=max(dim, 3) if some else 64,
         hidden=(64, 64),
-        critic_hidden=(128, 128),
-        structured_critic=not some,
+        latent_share=0.75,
         num_particles=256,
-        critic_steps=2,
         learning_rate=1e-3,
-        critic_learning_rate=2e-3,
         hold_share=0.4 if few else 0.0,
         clip=3.0,
         annealed_share=0.3,
         first_beta=0.05,
-        bridge_share=0.35 if few and not minibatches else 0.0,
+        num_aux=0,
+        first_round=0,
+        round_share=0.0,
+        most_own_weight=None,
+        critic_hidden=(128, 128),
+        structured_critic=not some,
+        critic_steps=2,
+        critic_learning_rate=2e-3,
+        bridge_share=0.35 if few and (num_data is None or num_data <= ALL_DATA_UP_TO) else 0.0,
         bridge_until=0.4,
         plateau_tolerance=0.003,
     )

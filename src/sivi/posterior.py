@@ -115,7 +115,7 @@ class Posterior:
     @property
     def families(self) -> Family:
         """The fitted families, in u, in one tree whose arrays have a leading axis of repeats."""
-        return self.run.state.families
+        return self.run.families
 
     @property
     def family(self) -> Family:

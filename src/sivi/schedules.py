@@ -22,12 +22,13 @@ class Timeline(eqx.Module):
 
     Up to `decay_start` a step is 1/num_steps of the run. The share that is left there, 1 − decay_start/num_steps, is
     then spread evenly over the steps from `decay_start` to `end`. A run that is not compressed has
-    decay_start = end = num_steps.
+    decay_start = end = num_steps. A run in rounds has a timeline for each: all numbers then count from its `start`.
 
     Attributes:
         num_steps: Updates the run was planned for.
         decay_start: The update from which the rest is compressed.
         end: The update at which the run ends.
+        start: The update at which it starts.
 
     Example:
         >>> timeline = Timeline(num_steps=100, decay_start=40, end=60)
@@ -38,6 +39,7 @@ class Timeline(eqx.Module):
     num_steps: int | Int[Array, ""]
     decay_start: int | Int[Array, ""]
     end: int | Int[Array, ""]
+    start: int | Int[Array, ""] = 0
 
     @staticmethod
     def of(run: "RunLike") -> "Timeline":
@@ -48,7 +50,8 @@ class Timeline(eqx.Module):
 
     def fraction(self, step: Array | int) -> Array:
         """The share of the run that is done at a step, above 1 after its end."""
-        step, start = jnp.asarray(step, float), jnp.asarray(self.decay_start, float)
+        # An objective's own count lags behind where updates were skipped.
+        step, start = jnp.maximum(jnp.asarray(step, float) - self.start, 0.0), jnp.asarray(self.decay_start, float)
         left = 1.0 - start / self.num_steps
         compressed = start / self.num_steps + left * (step - start) / jnp.maximum(self.end - start, 1.0)
         return jnp.where((step <= start) | (start >= self.num_steps), step / self.num_steps, compressed)
@@ -58,7 +61,7 @@ class Timeline(eqx.Module):
 
     def __mul__(self, updates: int) -> "Timeline":
         """The same run for a player that makes several updates a step, and counts them."""
-        return Timeline(self.num_steps * updates, self.decay_start * updates, self.end * updates)
+        return Timeline(*(n * updates for n in (self.num_steps, self.decay_start, self.end, self.start)))
 
 
 class RunPlan(eqx.Module):

@@ -54,6 +54,8 @@ CONDITIONALS = {
     "DiagonalGaussian-clamp": lambda key: families.DiagonalGaussian(
         3, 2, hidden=(16,), activation="relu", skip=False, floor="clamp", key=key
     ),
+    "DenseGaussian": lambda key: families.DenseGaussian(3, 2, hidden=(16, 16), key=key),
+    "DenseGaussian-network": lambda key: families.DenseGaussian(3, 2, hidden=(16,), scale="network", key=key),
     "StudentT": lambda key: families.StudentT(3, 2, df=4.0, hidden=(16, 16), key=key),
     "StudentT-network": lambda key: families.StudentT(3, 2, hidden=(16,), scale="network", key=key),
 }
@@ -69,6 +71,8 @@ OBJECTIVES = {
     "PathKL-structured": lambda: objectives.PathKL(
         num_particles=32, critic_warmup=3, critic=critics.StructuredCritic((16,))
     ),
+    "MixtureKL": lambda: objectives.MixtureKL(num_particles=16),
+    "MixtureKL-full": lambda: objectives.MixtureKL(num_particles=16, num_aux=4, gradient="full", clip=None),
     "SurrogateELBO": lambda: objectives.SurrogateELBO(num_particles=16, num_aux=5, block_size=3),
     "SurrogateELBO-growing": lambda: objectives.SurrogateELBO(num_particles=16, num_aux=schedules.Ramp(1, 9)),
     "UnbiasedELBO": lambda: objectives.UnbiasedELBO(num_particles=4, num_iterations=3, burn_in=1, num_leapfrog=2),
@@ -106,6 +110,8 @@ SAME_STATE = {
     "ScoreMatching-scheduled": "ScoreMatching",
     "PlugInFisher": "ScoreMatching",
     "PathKL": "PathKL-structured",
+    "MixtureKL": "KernelStein-riesz",
+    "MixtureKL-full": "KernelStein-riesz",
     "SurrogateELBO": "SurrogateELBO-growing",
     "KernelStein": "KernelStein-riesz",
     "KernelStein-imq": "KernelStein-riesz",

@@ -34,6 +34,20 @@ def test_conditional_scores_agree(conditional, precision):
     np.testing.assert_allclose(at.score(x), jax.grad(at.log_prob)(x), **tolerance)
 
 
+def test_components_are_the_distributions_at_each_z(conditional, precision):
+    z = jax.random.normal(jax.random.key(6), (4, conditional.latent_dim), float)
+    eps = conditional.sample_noise(jax.random.key(7), (4,))
+    components, each = conditional.at_each(z), [conditional.at(one) for one in z]
+    x = components.transform(eps)
+    tolerance = {"rtol": 1e-6, "atol": 1e-6} if precision == "float64" else {"rtol": 2e-4, "atol": 2e-4}
+    np.testing.assert_allclose(x, jnp.stack([at.transform(e) for at, e in zip(each, eps, strict=True)]), **tolerance)
+    scores = jnp.stack([at.score_at(e) for at, e in zip(each, eps, strict=True)])
+    np.testing.assert_allclose(components.score_at(eps), scores, **tolerance)
+    pairs = jnp.stack([jnp.stack([at.log_prob(point) for at in each]) for point in x])
+    np.testing.assert_allclose(components.log_prob_pairs(x), pairs, **tolerance)
+    np.testing.assert_allclose(components.first(2).transform(eps[:2]), x[:2], **tolerance)
+
+
 def test_conditional_density_is_that_of_its_draws(conditional):
     """E[score] = 0 and E[score (x − μ)ᵀ] = −I under q(x|z)."""
     at = conditional.at(z_of(conditional))

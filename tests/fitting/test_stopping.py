@@ -9,9 +9,9 @@ import pytest
 import sivi
 from contracts.plugins import small_family
 from sivi.critics import MLPCritic
-from sivi.objectives import Objective, ScoreMatching
+from sivi.objectives import MixtureKL, Objective, ScoreMatching
 from sivi.schedules import Cosine, Ramp, Schedule, Timeline
-from sivi.stopping import Plateau, init_stop, update_stop
+from sivi.stopping import Doubling, Plateau, init_stop, update_stop
 from sivi.targets import Banana
 
 NUM_STEPS = 4000
@@ -22,7 +22,7 @@ RULE = Plateau(tolerance=0.05, every=50, blocks=4, after=0.1)
 def _watched(rule, start, num_steps, losses):
     def see(state, numbered):
         step, loss = numbered
-        return update_stop(rule, state, step + 1, jnp.int32(num_steps), loss), None
+        return update_stop(rule, state, step + 1, jnp.int32(num_steps), loss)[0], None
 
     return jax.lax.scan(see, start, (jnp.arange(len(losses)), losses))[0]
 
@@ -209,5 +209,138 @@ class TestFit:
         assert run(stop="auto").step == 400  # the objective is given
 
     def test_a_bad_rule(self):
-        with pytest.raises(TypeError, match=r"stop must be 'auto', a sivi\.Plateau or None; got 'never'"):
+        with pytest.raises(TypeError, match=r"stop must be 'auto', a sivi\.Plateau or sivi\.Doubling"):
             run(stop="never")
+
+
+def rounds_seen(losses, rule, num_steps):
+    """The state after losses of shape (steps,) or (steps, repeats)."""
+    losses = np.asarray(losses, np.float32).reshape(len(losses), -1)
+    return _watched(rule, init_stop(rule, num_steps, losses.shape[1]), num_steps, jnp.asarray(losses))
+
+
+class TestDoubling:
+    rule = Doubling(first=100, share=0.5)
+    noise = 0.1 * np.random.default_rng(0).normal(size=(4000, 2))
+
+    def test_ends_after_two_rounds_that_are_alike(self):
+        state = rounds_seen(self.noise[:300], self.rule, 4000)
+        assert int(state.end) == 300
+
+    def test_goes_on_while_rounds_improve(self):
+        falling = self.noise - np.log1p(np.arange(4000))[:, None]
+        assert int(rounds_seen(falling, self.rule, 4000).end) == 4000
+
+    def test_improvement_is_judged_by_the_noise(self):
+        """0.04 from round to round: 0.4 of the noise ends the run, and 0.4 times as much noise does not."""
+        steps = np.where(np.arange(300) < 100, 0.0, -0.04)
+        noise = 0.1 * (-1.0) ** np.arange(300)
+        assert int(rounds_seen(steps + noise, self.rule, 4000).end) == 300
+        assert int(rounds_seen(steps + 0.4 * noise, self.rule, 4000).end) == 4000
+
+    def test_all_repeats_must_have_stopped_improving(self):
+        losses = self.noise.copy()
+        losses[:, 1] -= np.log1p(np.arange(4000))
+        assert int(rounds_seen(losses[:2000], self.rule, 4000).end) == 4000
+
+    def test_losses_that_are_not_finite_do_not_count(self):
+        losses = self.noise[:300].copy()
+        losses[::7] = np.nan
+        state = rounds_seen(losses, self.rule, 4000)
+        assert int(state.end) == 300
+        assert np.isfinite(state.best).all()
+
+    def test_a_large_loss_does_not_hide_its_noise(self):
+        assert int(rounds_seen(1e5 + 10 * self.noise[:300], self.rule, 4000).end) == 300
+
+    @pytest.mark.parametrize(
+        ("num_steps", "ends"), [(4000, [100, 300, 700, 1500, 4000]), (50, [50]), (199, [199]), (200, [100, 200])]
+    )
+    def test_rounds_double_and_the_last_takes_the_rest(self, num_steps, ends):
+        falling = -np.log1p(np.arange(num_steps))
+        seen = {
+            int(rounds_seen(falling[:step], self.rule, num_steps).round_start) for step in range(1, num_steps + 1, 25)
+        }
+        assert seen <= {0, *ends}
+        assert [end for _, end in self.rule.round_ends(num_steps, num_steps)] == ends
+        assert [end for _, end in self.rule.round_ends(num_steps, ends[0])] == ends[:1]
+
+    def test_schedules_start_anew_with_every_round(self):
+        state = rounds_seen(-np.log1p(np.arange(150)), self.rule, 4000)
+        rate = Cosine(1.0).bind(state.timeline(4000))
+        np.testing.assert_allclose([rate(100), rate(200), rate(300)], [1.0, 0.5, 0.0], atol=1e-6)
+
+    def test_bad_settings(self):
+        with pytest.raises(ValueError, match="tail must be a share of a round"):
+            Doubling(tail=1.5)
+        with pytest.raises(ValueError, match="first must be at least 1"):
+            Doubling(first=0)
+
+
+class Walk(Objective):
+    """Moves the family by one at every update; the loss of an update is looked up in a table of its round."""
+
+    ends: tuple = eqx.field(static=True)
+    results: tuple = eqx.field(static=True)
+
+    def init(self, key, family, target):
+        return jnp.int32(0)
+
+    def step(self, key, family, state, target, batch):
+        which = jnp.searchsorted(jnp.asarray(self.ends), state, side="right")
+        loss = jnp.asarray(self.results, float)[which] + 0.01 * jax.random.normal(key)
+        moved = jax.tree.map(lambda leaf: leaf + 1.0 if eqx.is_inexact_array(leaf) else leaf, family)
+        return moved, state + 1, {"loss": loss}
+
+
+class TestBestRound:
+    rule = Doubling(first=10, share=0.5)
+
+    def walk(self, results, **arguments):
+        objective = Walk((10, 30, 70, 150), results)
+        return run(**{"objective": objective, "stop": self.rule, "num_steps": 310} | arguments)
+
+    def moves(self, posterior):
+        start = jax.tree.leaves(eqx.filter(small_family(), eqx.is_inexact_array))[0]
+        return float(np.ravel(jax.tree.leaves(eqx.filter(posterior.family, eqx.is_inexact_array))[0] - start)[0])
+
+    def test_a_round_that_made_it_worse_is_undone(self):
+        posterior = self.walk((5.0, 3.0, 4.0, 0.0, 0.0))
+        assert (posterior.step, posterior.finished) == (70, True)
+        assert self.moves(posterior) == pytest.approx(30, abs=1e-3)
+
+    def test_the_next_round_starts_from_the_best(self):
+        posterior = self.walk((5.0, 3.0, 2.0, 1.0, 0.5))
+        assert posterior.step == 310
+        assert self.moves(posterior) == pytest.approx(310, abs=1e-2)
+
+    def test_between_rounds_draws_are_those_of_the_best(self):
+        part = self.walk((5.0, 3.0, 2.0, 1.0, 0.5), chunk_size=1, callbacks=[lambda report: report.step == 45])
+        assert part.step == 45
+        assert self.moves(part) == pytest.approx(30, abs=1e-3)
+
+    @pytest.mark.parametrize("cut", [5, 29, 30, 66])
+    def test_resumes_from_a_file(self, cut, tmp_path):
+        results = (5.0, 3.0, 4.0, 0.0, 0.0)
+        whole = self.walk(results)
+        part = self.walk(results, chunk_size=1, callbacks=[lambda report: report.step == cut])
+        again = sivi.fit(Banana(), resume=part, progress=False)
+        assert again.step == whole.step
+        np.testing.assert_array_equal(whole.history["loss"], again.history["loss"])
+        assert self.moves(again) == self.moves(whole)
+
+    def test_is_stored(self, tmp_path):
+        objective = MixtureKL(num_particles=16)
+        settings = {"objective": objective, "stop": Doubling(first=5), "num_steps": 60, "chunk_size": 3}
+        whole = run(**settings)
+        run(**settings, callbacks=[lambda report: report.step >= 9], checkpoint=tmp_path / "fit.sivi")
+        resumed = sivi.fit(Banana(), resume=tmp_path / "fit.sivi", progress=False)
+        assert resumed.step == whole.step
+        np.testing.assert_array_equal(whole.sample(50, key=1), resumed.sample(50, key=1))
+        assert sivi.load(tmp_path / "fit.sivi").settings.stop_rule == Doubling(first=5)
+
+    def test_goes_on_to_more_updates(self):
+        done = self.walk((5.0, 3.0, 4.0, 0.0, 0.0))
+        more = sivi.fit(Banana(), resume=done, num_steps=400, progress=False)
+        assert 70 < more.step <= 400
+        assert float(more.history["loss"][-10:].mean()) < 1.0

@@ -519,7 +519,8 @@ class TestVersion01:
         minibatches = sivi.load(FIXTURES / "v0_1" / "checkpoint_minibatches.sivi").settings
         assert (minibatches.batch_size, minibatches.batching, minibatches.control_variate) == (20, "rotate", True)
         assert (
-            sivi.load(FIXTURES / "v0_1" / "checkpoint.sivi").settings.stop_rule == sivi.defaults.recipe(2).stop_rule()
+            sivi.load(FIXTURES / "v0_1" / "checkpoint.sivi").settings.stop_rule
+            == sivi.defaults.recipe(2).with_critic().stop_rule()
         )
 
 

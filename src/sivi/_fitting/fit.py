@@ -11,7 +11,7 @@ from ..coordinates import AffineMap
 from ..families import Family
 from ..objectives import Objective
 from ..posterior import Posterior
-from ..stopping import Plateau
+from ..stopping import StopRule
 from ..targets import Target, as_target
 from .checkpoint import Checkpoint
 from .loop import Visits, inputs_of, run_to_end
@@ -34,7 +34,7 @@ def fit(
     whiten: str | tuple[ArrayLike, ArrayLike] | AffineMap | None = "auto",
     precision: str | None = None,
     repeats: int = 1,
-    stop: str | Plateau | None = "auto",
+    stop: str | StopRule | None = "auto",
     chunk_size: int = 1000,
     progress: bool = True,
     callbacks: Sequence[Callback] = (),
@@ -65,8 +65,8 @@ def fit(
         repeats: Number of independent fits, each with its own key and coordinates, run as one program. The posterior
             is their equal mixture. With a given `family`, or `whiten` other than `"auto"`, they all start alike, and
             agree more easily.
-        stop: An early-stopping rule, `sivi.Plateau`, or None for none. `"auto"` is the rule of the default objective,
-            and none for a given one.
+        stop: How long the fit goes on: `sivi.Doubling`, `sivi.Plateau`, or None for `num_steps` updates. `"auto"` is
+            the rule of the default objective, and none for a given one.
         chunk_size: Updates between two visits to Python. The result does not depend on it.
         progress: Show a progress bar on a terminal.
         callbacks: Functions called with a `FitReport` after every chunk; one that returns True stops the fit.
@@ -97,4 +97,8 @@ def fit(
         (run, affines), history = start(target, given, visits.chunk_size), {}
     else:
         run, affines, history = resumed(target, resume, given)
-    return run_to_end(run, inputs_of(run.settings, target, affines), history, visits)
+    posterior = run_to_end(run, inputs_of(run.settings, target, affines), history, visits)
+    while posterior is None:  # once: a run with a critic is not given up
+        run, affines = start(target, given, visits.chunk_size, affines)
+        posterior = run_to_end(run, inputs_of(run.settings, target, affines), {}, visits)
+    return posterior

@@ -21,10 +21,11 @@ from .._repeats import across_repeats, repeat_keys
 from .._run import FitSettings, Run, RunState
 from .._types import RepeatKeys
 from ..coordinates import AffineMap
+from ..families import Family
 from ..objectives import Objective
 from ..posterior import Posterior
 from ..schedules import RunPlan
-from ..stopping import Plateau, update_stop
+from ..stopping import Doubling, RoundEnd, StopRule, update_stop
 from ..targets import Target
 from . import member
 from .checkpoint import Checkpoint
@@ -54,7 +55,7 @@ class LoopInputs(eqx.Module):
     affine: AffineMap
     batches: Batches | None
     run_key: RepeatKeys
-    rule: Plateau | None
+    rule: StopRule | None
     centre_score: Float[Array, "repeats dim"] | None = None
     batching: str = eqx.field(static=True, default="shuffle")
 
@@ -114,9 +115,10 @@ def run_chunk(
             orders = batches.next_order(step, orders)
         *parts, metrics = update(step, state, orders)
         losses = metrics["loss"] if "loss" in metrics else jnp.full(repeats, jnp.nan)
-        stop = update_stop(inputs.rule, state.stop, step + 1, num_steps, losses)
+        stop, round_end = update_stop(inputs.rule, state.stop, step + 1, num_steps, losses)
+        families, best = _best_kept(parts[0], state.best, round_end)
         recorded = {name: recorded[name].at[step - first].set(metrics[name]) for name in recorded}
-        return step + 1, eqx.filter(RunState(*parts, stop), eqx.is_array), orders, recorded
+        return step + 1, eqx.filter(RunState(families, *parts[1:], stop, best), eqx.is_array), orders, recorded
 
     def unfinished(loop: tuple[Any, ...]) -> Bool[Array, ""]:
         state = loop[1]
@@ -128,6 +130,21 @@ def run_chunk(
     recorded = {name: jnp.zeros((chunk_size, *leaf.shape), leaf.dtype) for name, leaf in shapes.items()}
     step, arrays, _, recorded = jax.lax.while_loop(unfinished, body, (first, arrays, orders, recorded))
     return step, eqx.combine(arrays, static), recorded
+
+
+def _best_kept(families: Family, best: Family | None, round_end: RoundEnd | None) -> tuple[Family, Family | None]:
+    """The families and the best ones after an update: at the end of a round, one takes the place of the other."""
+    if round_end is None:
+        return families, best
+
+    def chosen(where: Bool[Array, " repeats"], one: Family, other: Family) -> Family:
+        def choose(a: Any, b: Any) -> Any:
+            return jnp.where(where.reshape(-1, *(1,) * (a.ndim - 1)), a, b) if eqx.is_array(a) else a
+
+        return jax.tree.map(choose, one, other)
+
+    assert best is not None
+    return chosen(round_end.worse, best, families), chosen(round_end.improved, families, best)
 
 
 def diverged(
@@ -162,8 +179,11 @@ class Visits:
     checkpoint: Checkpoint | None = None
 
 
-def run_to_end(run: Run, inputs: LoopInputs, history: Mapping[str, np.ndarray], visits: Visits) -> Posterior:
-    """Chunk after chunk, until the run ends: the posterior. After Ctrl-C it is that of the last finished chunk."""
+def run_to_end(run: Run, inputs: LoopInputs, history: Mapping[str, np.ndarray], visits: Visits) -> Posterior | None:
+    """Chunk after chunk, until the run ends: the posterior. After Ctrl-C it is that of the last finished chunk.
+
+    None for a run that is given up for another method.
+    """
     settings, step, state = run.settings, run.step, run.state
     pieces = {name: [values] for name, values in history.items()}
     stopped = False
@@ -189,6 +209,8 @@ def run_to_end(run: Run, inputs: LoopInputs, history: Mapping[str, np.ndarray], 
                     bar.update(step - before, metrics, int(state.stop.end))
                 if (bad := diverged(np.asarray(state.skipped), np.asarray(state.streak), settings.num_steps)).any():
                     raise FitDiverged(_why_diverged(bad, state, step), posterior())
+                if _given_up(settings, step, pieces):
+                    return None
                 write_checkpoint()
                 if visits.callbacks:
                     report = report_of(Run(settings, step, state), inputs.target, inputs.affine, metrics, posterior)
@@ -214,6 +236,16 @@ def _next_chunk(
     metrics = {name: np.asarray(values)[: int(done) - step].T for name, values in recorded.items()}
     single = settings.repeats == 1
     return int(done), state, {name: values[0] if single else values for name, values in metrics.items()}
+
+
+def _given_up(settings: FitSettings, step: int, pieces: Mapping[str, list[np.ndarray]]) -> bool:
+    """Whether most draws of some round but the first met no component but the one that made them."""
+    rule, limit = settings.stop_rule, settings.most_own_weight
+    if limit is None or not isinstance(rule, Doubling) or "own_weight" not in pieces:
+        return False
+    tails = rule.round_ends(settings.num_steps, step)[1:]
+    weights = np.concatenate(pieces["own_weight"], axis=-1)
+    return any(np.nanmean(weights[..., first:last]) > limit for first, last in tails)
 
 
 def _why_diverged(bad: Bool[np.ndarray, " repeats"], state: RunState, step: int) -> str:

@@ -127,9 +127,12 @@ def resumed(
         )
     rule = stop_rule_of(given.stop, settings.stop_rule)
     if num_steps != settings.num_steps or rule != settings.stop_rule:
-        stop = init_stop(rule, num_steps, settings.repeats)
-        state = eqx.tree_at(lambda s: s.stop, run.state, stop)
-        run = Run(replace(settings, num_steps=num_steps, stop_rule=rule), run.step, state)
+        stop = init_stop(rule, num_steps, settings.repeats, run.step)
+        best = run.families if rule is not None and rule.keeps_best else None
+        state = replace(run.state, families=run.families, stop=stop, best=best)
+        # Rounds of another length are not those that a method is given up by.
+        settings = replace(settings, num_steps=num_steps, stop_rule=rule, most_own_weight=None)
+        run = Run(settings, run.step, state)
     return run, posterior.affines, posterior.history
 
 

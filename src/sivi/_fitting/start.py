@@ -24,7 +24,7 @@ from ..defaults import recipe as recipe_for
 from ..families import Family
 from ..objectives import Objective
 from ..schedules import RunPlan
-from ..stopping import Plateau, init_stop
+from ..stopping import StopRule, init_stop
 from ..targets import Target
 from ..targets.evaluate import check_batch_size, check_shapes, log_probs_at, scores_at
 from . import member
@@ -80,16 +80,22 @@ def settings_of(target: Target, recipe: Recipe, given: FitArguments) -> tuple[Fi
         # The library vouches for the centre of a map that a warm-up has found, not for that of given numbers.
         control_variate=batch_size is not None and (coordinates is None or _is_from_warmup(given.whiten)),
         stop_rule=stop_rule_of(given.stop, recipe.stop_rule() if given.objective is None else None),
+        most_own_weight=recipe.most_own_weight if given.objective is None and _has_alternative(family) else None,
     )
     return settings, coordinates
 
 
-def stop_rule_of(stop: object, automatic: Plateau | None) -> Plateau | None:
+def _has_alternative(family: Family | None) -> bool:
+    """Whether the recipe's method can be given up for one with a critic, which does not follow every family."""
+    return family is None or not family.varying_scale
+
+
+def stop_rule_of(stop: object, automatic: StopRule | None) -> StopRule | None:
     """The rule that the argument `stop` names."""
     if isinstance(stop, str) and stop == "auto":
         return automatic
-    if stop is not None and not isinstance(stop, Plateau):
-        raise TypeError(f"stop must be 'auto', a sivi.Plateau or None; got {describe(stop)}.")
+    if stop is not None and not isinstance(stop, StopRule):
+        raise TypeError(f"stop must be 'auto', a sivi.Plateau or sivi.Doubling, or None; got {describe(stop)}.")
     return stop
 
 
@@ -140,15 +146,20 @@ def check_values(points: np.ndarray, values: dict[str, np.ndarray]) -> None:
             )
 
 
-def start(target: Target, given: FitArguments, chunk_size: int) -> tuple[Run, AffineMap]:
+def start(
+    target: Target, given: FitArguments, chunk_size: int, found: AffineMap | None = None
+) -> tuple[Run, AffineMap]:
     """The run at update zero, and its coordinates.
 
     Args:
         target: In its own coordinates.
         given: What the caller says of the run.
         chunk_size: Of the loop, which is compiled during the warm-up where that pays.
+        found: Coordinates that a first run, which was given up, has found: this one has a critic.
     """
     recipe, family = recipe_for(target.dim, target.num_data), given.family
+    if found is not None or given.objective is not None:
+        recipe = recipe.with_critic()  # its family suits every method
     settings, coordinates = settings_of(target, recipe, given)
     repeats = settings.repeats
     family_keys, start_keys, state_keys, warmup_keys = _split_keys(repeat_keys(settings.key, repeats))
@@ -168,7 +179,8 @@ def start(target: Target, given: FitArguments, chunk_size: int) -> tuple[Run, Af
         states = _initial_states(objective, state_keys, families, affines, target)
         zeros = jnp.zeros(repeats, jnp.int32)
         stop = init_stop(settings.stop_rule, settings.num_steps, repeats)
-        return Run(settings, 0, RunState(families, states, zeros, zeros, stop))
+        best = families if settings.stop_rule is not None and settings.stop_rule.keeps_best else None
+        return Run(settings, 0, RunState(families, states, zeros, zeros, stop, best))
 
     def compile_loop() -> None:
         """Compile the updates for coordinates of the right shapes."""
@@ -178,7 +190,9 @@ def start(target: Target, given: FitArguments, chunk_size: int) -> tuple[Run, Af
         compile_chunk(settings, state, inputs, chunk_size)
 
     with matmul_precision(settings.precision):
-        if coordinates is not None:
+        if found is not None:
+            affines = found
+        elif coordinates is not None:
             affines = stack_repeats(coordinates, repeats)
         elif compiles_in_background():
             with compiling_in_background(compile_loop):

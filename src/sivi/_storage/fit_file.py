@@ -22,7 +22,7 @@ from ..coordinates import AffineMap
 from ..families import Family
 from ..objectives import Objective
 from ..posterior import Posterior, Unattached
-from ..stopping import Plateau, StopState, init_stop
+from ..stopping import StopRule, StopState, init_stop
 from ..targets.fingerprint import fingerprint_of
 from . import codec, container
 from .old_names import from_format_2
@@ -32,6 +32,8 @@ _LARGEST = 2**31 - 1  # steps are counted in 32 bits
 #: What reading a header that nobody meant to write can raise.
 _MALFORMED = (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, RecursionError)
 _PLAIN_SETTINGS = ("num_steps", "batch_size", "batching", "precision", "control_variate")
+#: Settings that files of earlier versions do not have: None there.
+_LATER_SETTINGS = ("most_own_weight",)
 
 
 def save(
@@ -62,7 +64,7 @@ def save(
         "format": _FORMAT,
         "versions": {name: package_version(name) for name in ("sivi", "jax", "equinox", "optax", "numpy")},
         "layout": posterior.layout.to_json(),
-        "settings": {name: getattr(settings, name) for name in _PLAIN_SETTINGS},
+        "settings": {name: getattr(settings, name) for name in (*_PLAIN_SETTINGS, *_LATER_SETTINGS)},
         "run": {
             "step": posterior.step,
             "skipped": [int(n) for n in state.skipped],
@@ -77,6 +79,7 @@ def save(
         "objective": settings.objective,
         "stop_rule": settings.stop_rule,
         "stop_state": state.stop,
+        "best": state.best,
     }
     for name, part in parts.items():
         header[name], leaves = _encode(part)
@@ -147,6 +150,9 @@ def _decoded(header: dict[str, Any], arrays: dict[str, np.ndarray], family: Fami
     if len(streak) != repeats or not repeats:
         raise FitFileError(f"the file has {repeats} and {len(streak)} numbers of skipped updates.")
     plain = {name: header["settings"][name] for name in _PLAIN_SETTINGS}
+    plain |= {name: header["settings"].get(name) for name in _LATER_SETTINGS}
+    if not isinstance(plain["most_own_weight"], float | None):
+        raise FitFileError("the file's most_own_weight is not a number.")
     num_steps, step = _count(plain["num_steps"], "num_steps"), _count(header["run"]["step"], "step")
     if step > num_steps:
         raise FitFileError(f"the file's step, {step}, is beyond its num_steps, {num_steps}.")
@@ -155,7 +161,7 @@ def _decoded(header: dict[str, Any], arrays: dict[str, np.ndarray], family: Fami
     if plain["batching"] not in BATCHING or not isinstance(plain["control_variate"], bool):
         raise FitFileError("the file's batching or control_variate is of the wrong type.")
     matmul_precision(plain["precision"])  # refuses what is none
-    rule, stop = part("stop_rule", Plateau), part("stop_state", StopState)
+    rule, stop = part("stop_rule", StopRule), part("stop_state", StopState)
     affines = part("affine", AffineMap)
     if affines is None:
         raise FitFileError("the file has no coordinates.")
@@ -171,7 +177,10 @@ def _decoded(header: dict[str, Any], arrays: dict[str, np.ndarray], family: Fami
         skipped=jnp.asarray(skipped, jnp.int32),
         streak=jnp.asarray(streak, jnp.int32),
         stop=init_stop(rule, num_steps, repeats) if stop is None else _checked_stop(stop, rule, num_steps, repeats),
+        best=_family(header["best"], group("best"), family, repeats) if header.get("best") is not None else None,
     )
+    if (state.best is None) == (rule is not None and rule.keeps_best):
+        raise FitFileError("the file's stop rule and its best families do not belong together.")
     return Posterior(
         run=Run(settings, step, state),
         affines=affines,
@@ -257,13 +266,16 @@ def _check_draws(posterior: Posterior) -> None:
         raise FitFileError(f"the file's family has draws of shape {out.shape}; its unknowns are {dim} numbers.")
 
 
-def _checked_stop(stop: StopState, rule: Plateau | None, num_steps: int, repeats: int) -> StopState:
+def _checked_stop(stop: StopState, rule: StopRule | None, num_steps: int, repeats: int) -> StopState:
     """The stop state of a file, if it is one of such a run."""
     like = init_stop(rule, num_steps, repeats)
+    if type(stop) is not type(like):
+        raise FitFileError("the file's stop state is not that of its stop rule.")
     for name, value in vars(like).items():
         found = getattr(stop, name)
         if getattr(found, "shape", None) != value.shape or found.dtype.kind != value.dtype.kind:
             raise FitFileError(f"the file's stop state has a {name} of the wrong shape or type.")
-    if not 0 <= int(stop.decay_start) <= int(stop.end) <= num_steps:
+    steps = [int(value) for value in vars(stop).values() if value.shape == () and value.dtype.kind == "i"]
+    if not all(0 <= value <= num_steps for value in steps):
         raise FitFileError(f"the file's run ends at update {int(stop.end)} of {num_steps}.")
     return stop

@@ -11,11 +11,12 @@ CLASSES: dict[str, str] = {
     "Anchored": "ControlVariate",
     "AxisView": "ArrayAsMatrix",
     "Bridge": "BridgedTarget",
+    "StopState": "PlateauState",
 }
 
 #: Fields, by the new name of their class: old name → new name; None for a field that is gone.
 FIELDS: dict[str, dict[str, str | None]] = {
-    "StopState": {"bend": "decay_start"},
+    "PlateauState": {"bend": "decay_start"},
     "Timeline": {"bend": "decay_start"},
 }
 

@@ -27,12 +27,12 @@ from typing import ClassVar
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-from jax.scipy.linalg import solve_triangular
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from .._arguments import default_float, describe
-from .._backend import inverts_by_halves, matmul_highest
+from .._backend import matmul_highest
 from .._networks import MLP, LocationScale, as_activation, as_widths
+from .._triangular import inverse_of_lower
 from .._types import Activation, Scalar
 from ..families import DiagonalGaussian, Family, Mixing, NormalMixing, SemiImplicit
 from .base import Critic, CriticSettings
@@ -174,7 +174,7 @@ class FeatureCritic(Critic):
         # Where features cancel in Mᵀh, the sums that S is made of are larger than S.
         scales = 1.0 + matmul_highest(jnp.sqrt(jnp.diagonal(gram)), jnp.abs(root))
         spread = matmul_highest(root.T, matmul_highest(gram, root))
-        inverse = _inverse_root(_cholesky(jnp.eye(len(gram), dtype=gram.dtype) + spread, scales))
+        inverse = inverse_of_lower(_cholesky(jnp.eye(len(gram), dtype=gram.dtype) + spread, scales))
         gain = matmul_highest(inverse.T, matmul_highest(inverse, root.T))
         bias = network.layers[-1].bias
         return FeatureCriticAt(self.network, loading, bias, precision, mean, root, gram, gain)
@@ -222,7 +222,7 @@ def _moments(key: PRNGKeyArray, family: SemiImplicit, size: int) -> tuple[Float[
     if isinstance(family.mixing, NormalMixing):
         # Draws in pairs ±z, transformed so that their mean is 0 and their covariance I.
         noise = family.mixing.sample_noise(key, (half,))
-        noise = matmul_highest(noise, _inverse_root(jnp.linalg.cholesky(matmul_highest(noise.T, noise) / half)).T)
+        noise = matmul_highest(noise, inverse_of_lower(jnp.linalg.cholesky(matmul_highest(noise.T, noise) / half)).T)
         noise = jnp.concatenate([noise, -noise])
     else:
         noise = family.mixing.sample_noise(key, (2 * half,))
@@ -243,14 +243,3 @@ def _cholesky(matrix: Float[Array, "k k"], scales: Float[Array, " k"] | None = N
     squares = jnp.diagonal(matrix) if scales is None else scales**2
     slack = (len(matrix) + 32) * info.eps * squares + info.tiny**0.5
     return jnp.linalg.cholesky(matrix + jnp.diag(slack))
-
-
-def _inverse_root(root: Float[Array, "k k"]) -> Float[Array, "k k"]:
-    """The inverse of a Cholesky root."""
-    size = len(root)
-    if not inverts_by_halves(size):
-        return solve_triangular(root, jnp.eye(size, dtype=root.dtype), lower=True)
-    half = size // 2
-    first, second = _inverse_root(root[:half, :half]), _inverse_root(root[half:, half:])
-    corner = -matmul_highest(second, matmul_highest(root[half:, :half], first))
-    return jnp.block([[first, jnp.zeros((half, size - half), root.dtype)], [corner, second]])

@@ -5,9 +5,11 @@ one large draw is cheaper than many small ones.
 """
 
 import abc
+from typing import ClassVar
 
 import equinox as eqx
-from jaxtyping import Array, Float, PRNGKeyArray
+import jax
+from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from .._types import Scalar
 
@@ -40,9 +42,11 @@ class ConditionalDistribution(eqx.Module):
 
     Attributes:
         mean: E[x|z].
+        shared: Names of the fields that do not depend on z.
     """
 
     mean: eqx.AbstractVar[Float[Array, " dim"]]
+    shared: ClassVar[tuple[str, ...]] = ()
 
     @abc.abstractmethod
     def transform(self, eps: Float[Array, " dim"]) -> Float[Array, " dim"]:
@@ -60,6 +64,58 @@ class ConditionalDistribution(eqx.Module):
     def score(self, x: Float[Array, " dim"]) -> Float[Array, " dim"]:
         """∇_x log q(x|z)."""
 
+    def log_prob_pairs(self, x: Float[Array, "n dim"]) -> Float[Array, "n components"]:
+        """log q(x_i|z_j) of every pair, where `self` stands for many z, as in `Components`.
+
+        A distribution for which all pairs are products of matrices overrides this.
+        """
+        axes = _axes(self)
+        return jax.vmap(lambda point: jax.vmap(lambda at: at.log_prob(point), in_axes=(axes,))(self))(x)
+
+
+class Components(eqx.Module):
+    """q(·|z_j) at many z: the components of a mixture.
+
+    Attributes:
+        stacked: One distribution for all of them, whose arrays have a leading axis; those of its `shared` fields have
+            none.
+    """
+
+    stacked: ConditionalDistribution
+
+    def first(self, num: int) -> "Components":
+        """The first `num` components."""
+        axes = _axes(self.stacked)
+        return Components(
+            jax.tree.map(
+                lambda axis, leaf: leaf if axis is None else leaf[:num],
+                axes,
+                self.stacked,
+                is_leaf=lambda axis: axis is None,
+            )
+        )
+
+    def transform(self, eps: Float[Array, "components dim"]) -> Float[Array, "components dim"]:
+        """One draw of each, from its own noise."""
+        return jax.vmap(lambda at, eps: at.transform(eps), in_axes=(_axes(self.stacked), 0))(self.stacked, eps)
+
+    def score_at(self, eps: Float[Array, "components dim"]) -> Float[Array, "components dim"]:
+        """The score of each at the draw of its own noise."""
+        return jax.vmap(lambda at, eps: at.score_at(eps), in_axes=(_axes(self.stacked), 0))(self.stacked, eps)
+
+    def log_prob_pairs(self, x: Float[Array, "n dim"]) -> Float[Array, "n components"]:
+        """log q(x_i|z_j) of every pair."""
+        return self.stacked.log_prob_pairs(x)
+
+
+def _axes(stacked: ConditionalDistribution) -> PyTree:
+    """The axis of the components in every array: 0, or None where all share it."""
+    axes = jax.tree.map(lambda _: 0, stacked)
+    if not stacked.shared:
+        return axes
+    nothing = [jax.tree.map(lambda _: None, getattr(axes, name)) for name in stacked.shared]
+    return eqx.tree_at(lambda at: [getattr(at, name) for name in stacked.shared], axes, nothing)
+
 
 class Conditional(eqx.Module):
     """The conditional layer q(x|z): explicit, reparameterised."""
@@ -72,6 +128,11 @@ class Conditional(eqx.Module):
         """Length of the noise if `sample_noise` draws standard normals from the key as it is; None otherwise."""
         return None
 
+    @property
+    def varying_scale(self) -> bool:
+        """Whether the width of q(x|z) depends on z."""
+        return False
+
     @abc.abstractmethod
     def sample_noise(self, key: PRNGKeyArray, shape: tuple[int, ...] = ()) -> Float[Array, "*shape dim"]:
         """The noise eps, from a distribution without parameters: one draw, or as many as `shape` says."""
@@ -80,11 +141,21 @@ class Conditional(eqx.Module):
     def at(self, z: Float[Array, " latent"]) -> ConditionalDistribution:
         """q(·|z)."""
 
+    def at_each(self, z: Float[Array, "components latent"]) -> Components:
+        """q(·|z_j) for many z."""
+        axes = _axes(eqx.filter_eval_shape(self.at, z[0]))
+        return Components(jax.vmap(self.at, out_axes=axes)(z))
+
 
 class Family(eqx.Module):
     """A variational family: something with parameters that can be sampled by reparameterisation."""
 
     dim: eqx.AbstractVar[int]
+
+    @property
+    def varying_scale(self) -> bool:
+        """Whether the width of q(x|z) depends on z, which a critic does not follow."""
+        return False
 
     @abc.abstractmethod
     def sample(self, key: PRNGKeyArray) -> Float[Array, " dim"]:

@@ -1,5 +1,6 @@
 """x | z ~ N(μ_φ(z), diag σ²), with σ a vector or a network of z."""
 
+import math
 from typing import Unpack
 
 import equinox as eqx
@@ -7,9 +8,13 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from .._backend import matmul_highest
 from .._networks import LocationScale, LocationScaleSettings
 from .._types import Scalar
 from .base import Conditional, ConditionalDistribution
+
+#: Largest error, in nats, that rounding may make in a log density from products of matrices.
+MAX_ROUNDING = 5e-3
 
 
 class GaussianAt(ConditionalDistribution):
@@ -29,6 +34,38 @@ class GaussianAt(ConditionalDistribution):
 
     def score(self, x: Float[Array, " dim"]) -> Float[Array, " dim"]:
         return (self.mean - x) / self.sigma**2
+
+    def log_prob_pairs(self, x: Float[Array, "n dim"]) -> Float[Array, "n components"]:
+        """By products of matrices, x² · σ⁻² − 2 x · (μ σ⁻²) + μ² · σ⁻².
+
+        Their terms are larger than their sum by a factor x²/σ², and rounding by as much. Where σ is so small that this
+        would show, the differences x − μ are taken one by one.
+        """
+        centre = jax.lax.stop_gradient(jnp.mean(self.mean, axis=0))
+        x, mean, precision = x - centre, self.mean - centre, self.sigma**-2
+        largest = jnp.maximum(jnp.max(x**2), jnp.max(mean**2)) * jnp.max(precision)
+        squares = jax.lax.cond(
+            jax.lax.stop_gradient(jnp.finfo(x.dtype).eps * largest) < MAX_ROUNDING,
+            _squares_by_products,
+            _squares_one_by_one,
+            *(x, mean, precision),
+        )
+        log_dets = jnp.sum(jnp.log(self.sigma), axis=-1) + 0.5 * x.shape[-1] * math.log(2.0 * math.pi)
+        return -0.5 * squares - log_dets
+
+
+def _squares_by_products(
+    x: Float[Array, "n dim"], mean: Float[Array, "components dim"], precision: Float[Array, "components dim"]
+) -> Float[Array, "n components"]:
+    weighted = mean * precision
+    return matmul_highest(x**2, precision.T) - 2.0 * matmul_highest(x, weighted.T) + jnp.sum(mean * weighted, axis=-1)
+
+
+@jax.checkpoint  # or the backward pass would keep every difference
+def _squares_one_by_one(
+    x: Float[Array, "n dim"], mean: Float[Array, "components dim"], precision: Float[Array, "components dim"]
+) -> Float[Array, "n components"]:
+    return jnp.sum((x[:, None, :] - mean) ** 2 * precision, axis=-1)
 
 
 class DiagonalGaussian(Conditional):
@@ -59,6 +96,10 @@ class DiagonalGaussian(Conditional):
     @property
     def normal_noise_dim(self) -> int:
         return self.dim
+
+    @property
+    def varying_scale(self) -> bool:
+        return self.networks.varying_scale
 
     def sample_noise(self, key: PRNGKeyArray, shape: tuple[int, ...] = ()) -> Float[Array, "*shape dim"]:
         return jax.random.normal(key, (*shape, self.dim), float)

@@ -53,6 +53,10 @@ class SemiImplicit(Family):
     def dim(self) -> int:
         return self.conditional.dim
 
+    @property
+    def varying_scale(self) -> bool:
+        return self.conditional.varying_scale
+
     def sample_noise(
         self, key: PRNGKeyArray, shape: tuple[int, ...] = ()
     ) -> tuple[Float[Array, "*shape noise"], Float[Array, "*shape dim"]]:

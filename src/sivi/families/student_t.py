@@ -62,6 +62,10 @@ class StudentT(Conditional):
         self.networks = LocationScale(latent_dim, dim, key=key, **networks)
         self.latent_dim, self.dim, self.df = int(latent_dim), int(dim), float(df)
 
+    @property
+    def varying_scale(self) -> bool:
+        return self.networks.varying_scale
+
     def sample_noise(self, key: PRNGKeyArray, shape: tuple[int, ...] = ()) -> Float[Array, "*shape dim"]:
         return jax.random.t(key, self.df, (*shape, self.dim), float)
 

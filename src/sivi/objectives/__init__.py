@@ -18,6 +18,7 @@ from .bridged import Bridged
 from .critic_objective import CriticObjective, CriticState
 from .kernel_stein import KernelStein
 from .kernels import GaussianKernel, IMQKernel, Kernel, RieszKernel
+from .mixture_kl import MixtureKL
 from .path_kl import PathKL
 from .plug_in import PlugInFisher
 from .score_matching import ScoreMatching
@@ -34,6 +35,7 @@ __all__ = [
     "Kernel",
     "KernelStein",
     "LossObjective",
+    "MixtureKL",
     "Objective",
     "PathKL",
     "PlugInFisher",

@@ -12,9 +12,9 @@ from jaxtyping import Array, Int, PRNGKeyArray, PyTree
 from .._arguments import check_kind
 from .._types import Metrics, Scalar
 from ..families import Family
-from ..schedules import Ramp, RunLike, Schedule, as_schedule
+from ..schedules import Ramp, RunLike, Schedule, as_schedule, replace_fields
 from ..targets import Target, Tempered
-from .base import Objective
+from .base import Objective, bound_of_target
 
 
 class AnnealedState(eqx.Module):
@@ -35,6 +35,7 @@ class Annealed(Objective):
         objective: What is annealed.
         schedule: β_t; the paper's experiments used min(1, 0.1 + t/(T/2)), the default.
         base: Start of the geometric path; None tempers p alone.
+        every_round: Whether β starts anew with every round of `sivi.Doubling`, so that modes can change their weights.
 
     Example:
         >>> from sivi.objectives import ScoreMatching
@@ -44,9 +45,10 @@ class Annealed(Objective):
     objective: Objective = eqx.field(converter=partial(check_kind, "objective", Objective, "a sivi objective"))
     schedule: Schedule = eqx.field(converter=partial(as_schedule, name="schedule"), default=Ramp())
     base: Target | None = None
+    every_round: bool = eqx.field(static=True, kw_only=True, converter=bool, default=False)
 
     def bind(self, plan: RunLike) -> "Annealed":
-        return Annealed(self.objective.bind(plan), self.schedule.bind(plan), self.base)
+        return replace_fields(self, objective=self.objective.bind(plan), schedule=self.schedule.bind(plan))
 
     def check(self, family: Family, target: Target) -> None:
         if self.base is not None and self.base.dim != target.dim:
@@ -72,7 +74,13 @@ class Annealed(Objective):
         target: Target,
         batch: Int[Array, " batch"] | None,
     ) -> tuple[Any, AnnealedState, Metrics]:
-        beta = jnp.maximum(state.beta, self.schedule(state.step))
+        beta = self.schedule(state.step)
+        if not self.every_round:
+            beta = jnp.maximum(state.beta, beta)
         tempered = Tempered(target, beta, self.base)
         family, inner, metrics = self.objective.step(key, family, state.inner, tempered, batch)
-        return family, AnnealedState(state.step + 1, beta, inner), {**metrics, "beta": beta}
+        return (
+            family,
+            AnnealedState(state.step + 1, beta, inner),
+            {**bound_of_target(metrics, beta >= 1.0), "beta": beta},
+        )

@@ -5,7 +5,8 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import equinox as eqx
-from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
+import jax.numpy as jnp
+from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 from .. import optimizers
 from .._renamed import OBJECTIVE, old_names
@@ -71,6 +72,13 @@ class Objective(eqx.Module):
         batch: Int[Array, " batch"] | None,
     ) -> tuple[Any, Any, Metrics]:
         """One update: the new family, the new state, and scalars to record."""
+
+
+def bound_of_target(metrics: Metrics, is_target: Bool[Array, ""]) -> Metrics:
+    """The metrics of an update on the way to the target: its `negative_elbo` is not a number before that is reached."""
+    if "negative_elbo" not in metrics:
+        return metrics
+    return {**metrics, "negative_elbo": jnp.where(is_target, metrics["negative_elbo"], jnp.nan)}
 
 
 class LossState(eqx.Module):

@@ -32,7 +32,7 @@ from ..families import Family
 from ..schedules import RunLike, Schedule, as_schedule, replace_fields
 from ..targets import BridgedTarget, Target
 from ..targets.evaluate import check_log_prob
-from .base import Objective
+from .base import Objective, bound_of_target
 
 _BISECTIONS = 30
 #: Folded into the key, which the wrapped objective uses as it is: split(key)[1] is fold_in(key, 1).
@@ -128,7 +128,8 @@ class Bridged(Objective):
         family, inner, metrics = self.objective.step(
             key, family, state.inner, self._bridge(target, share, log_odds), None
         )
-        return family, BridgedState(state.step + 1, share, log_odds, inner), {**metrics, "bridge": share}
+        state = BridgedState(state.step + 1, share, log_odds, inner)
+        return family, state, {**bound_of_target(metrics, share <= 0.0), "bridge": share}
 
     def _bridge(self, target: Target, share: Scalar, log_odds: Scalar) -> BridgedTarget:
         """The bridged target; without a share, the target itself."""

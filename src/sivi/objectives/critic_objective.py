@@ -107,6 +107,9 @@ class CriticObjective(Objective):
         """What draws the noise that `critic_loss` takes: the family, unless a subclass says otherwise."""
         return family
 
+    def check_family(self, family: SemiImplicit) -> None:
+        """Refuse, with a sentence, a family that a subclass cannot fit."""
+
     def check_target(self, target: Target) -> None:
         """Refuse, with a sentence, a target that lacks what a subclass needs of it."""
 
@@ -126,6 +129,7 @@ class CriticObjective(Objective):
 
     def check(self, family: Family, target: Target) -> None:
         check_semi_implicit(self, family)
+        self.check_family(family)
         self.critic.check(family)
         self.check_target(target)
 

@@ -66,6 +66,13 @@ class PathKL(CriticObjective):
     critic: CriticSettings = critic_field(MLPCritic(skip=True))
     clip: float | None = optional_positive_field("clip", 10.0)
 
+    def check_family(self, family: SemiImplicit) -> None:
+        if family.varying_scale:
+            raise TypeError(
+                "PathKL needs a family whose σ is the same for all z: where σ(z) is small, its critic lags behind, and "
+                "the family collapses or runs off. Use scale='global', or MixtureKL, which has no critic."
+            )
+
     def full_critic(self, network: PointFunction, step: Int[Array, ""]) -> CriticFunction:
         return CriticFunction(network, 1.0)
 
