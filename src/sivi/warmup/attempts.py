@@ -2,8 +2,8 @@
 
 The first attempt starts from m₀ ~ N(0, 4 I) with L₀ = I. If its map never moved or ran away (`sivi.warmup.status`), a
 second one starts nearer to zero and narrower, where constraints are not saturated and scores are moderate. The
-better of the two is kept: the one with the better status; of two alike, the one that has found more mass. Both are turns
-of one loop, so that the program is compiled once, and an ordinary warm-up makes one turn.
+better of the two is kept: the one with the better status; of two alike, the one that has found more mass. Both are
+turns of one loop, so that the program is compiled once, and an ordinary warm-up makes one turn.
 """
 
 from collections.abc import Callable

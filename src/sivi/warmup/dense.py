@@ -17,7 +17,7 @@ which is symmetric, and zero exactly at the optimal covariance P⁻¹. The natur
 and L (I − ρ G)^(−1/2) = L exp(½ ρ G) up to O(ρ²). The exponential keeps L invertible whatever the noise in G. Its
 exponent is bounded: one step changes no standard deviation by more than e^±0.3 (e^±0.5 above 64 dimensions). Where q is
 too narrow, G > 0 and L grows. Where q is much too wide, G ≪ 0, and the full step of m would overshoot: it is
-ρ Lᵀ P L ≫ 2 times the distance. In those directions it is divided by ½ ρ |G| until L has shrunk. In the first quarter of
+ρ Lᵀ P L ≫ 2 times the distance. In those directions it is divided by ½ ρ |G| until L has shrunk. In the first tenth of
 the steps L shrinks by up to e⁻¹ there: the scores of a far too wide q move m anywhere, for example to where constraints
 are saturated. How far m may go in one step, and what happens where scores are not finite, is in `sivi.warmup.trust`.
 
@@ -58,9 +58,10 @@ MAX_EIGH_DIM = 64
 MAX_EXPONENT = 0.3
 MAX_EXPONENT_NORM = 0.5
 
-#: In the first `EARLY` share of the steps an exponent v below −1 is cut to `EARLY_SLOPE` v, and to −1 at most.
-EARLY = 0.25
-EARLY_SLOPE = 0.3
+#: In the first `EARLY` share of the steps an exponent v below −3 is cut to `EARLY_SLOPE` v, and to −1 at most. Only far
+#: below what noise gives: in the neck of a funnel m should move while L shrinks.
+EARLY = 0.1
+EARLY_SLOPE = 0.1
 
 
 class Fitted(NamedTuple):

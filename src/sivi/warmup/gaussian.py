@@ -16,6 +16,7 @@ from .low_rank import fit_low_rank
 from .mixture_moments import NUM_ELBO_PAIRS, DenseGaussians
 from .rotation import array_shapes
 
+
 def gaussian_warmup(
     key: PRNGKeyArray,
     target: Target,

@@ -59,7 +59,9 @@ class DenseGaussians(eqx.Module):
         """u = L_j⁻¹ (x − m_j) for one start j."""
         return (x - self.means[j]) @ self.inverses[j].T
 
-    def mixture_map(self, weights: Float[Array, " starts"], fallback: Float[Array, " dim"]) -> tuple[DenseMap, Bool[Array, ""]]:
+    def mixture_map(
+        self, weights: Float[Array, " starts"], fallback: Float[Array, " dim"]
+    ) -> tuple[DenseMap, Bool[Array, ""]]:
         """The map of the mixture's mean and covariance, within and between the starts; and whether there is one.
 
         The covariance is computed in the coordinates of the start with the largest weight w. There it is at least w I,
@@ -116,7 +118,9 @@ class DiagonalGaussians(eqx.Module):
         """u = (x − m_j) / s_j for one start j."""
         return (x - self.means[j]) / self.scales[j]
 
-    def mixture_map(self, weights: Float[Array, " starts"], fallback: Float[Array, " dim"]) -> tuple[DiagonalMap, Bool[Array, ""]]:
+    def mixture_map(
+        self, weights: Float[Array, " starts"], fallback: Float[Array, " dim"]
+    ) -> tuple[DiagonalMap, Bool[Array, ""]]:
         """As for `DenseGaussians`: the mixture's mean and standard deviations."""
         usable, mean = _mixture_mean(weights, self.means)
         kept = (weights > 0)[:, None]

@@ -1,8 +1,8 @@
 """What a warm-up found out about itself: a word for each fit of a Gaussian.
 
-At the optimum of KL(q‖p) both E[r] and G = E[r uᵀ] = I − Lᵀ P L are zero, see `sivi.warmup.dense`. Over the last quarter
-of the steps their means are therefore near zero, if q has settled. Where G stays positive, log p has no curvature that
-would hold q: its standard deviations grow for ever.
+At the optimum of KL(q‖p) both E[r] and G = E[r uᵀ] = I − Lᵀ P L are zero, see `sivi.warmup.dense`. Over the last
+quarter of the steps their means are therefore near zero, if q has settled. Where G stays positive, log p has no
+curvature that would hold q: its standard deviations grow for ever.
 """
 
 from typing import NamedTuple
@@ -64,9 +64,7 @@ def start_code(
     return jnp.where(jnp.all(mean == first), NEVER_MOVED, code)
 
 
-def pooled_code(
-    codes: Int[Array, " starts"], weights: Float[Array, " starts"], usable: Array
-) -> Int[Array, ""]:
+def pooled_code(codes: Int[Array, " starts"], weights: Float[Array, " starts"], usable: Array) -> Int[Array, ""]:
     """The code of a mixture: the worst of its starts, or `NEVER_MOVED` if there is none."""
     worst = jnp.max(jnp.where(weights >= MIN_WEIGHT, codes, SETTLED))
     return jnp.where(usable, worst, NEVER_MOVED)

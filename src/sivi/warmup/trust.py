@@ -6,8 +6,8 @@ Two rules, for any q = N(m, L Lᵀ):
   q walks into such a region and stays there: no score, no step.
 * Each part of the residuals is clipped to `MAX_RESIDUAL` √dim `reach`. While the mean of the even parts is clipped and
   successive steps of m have one direction, `reach` doubles, so that a mean D standard deviations away is reached in
-  about log₂ D steps. It falls back where the direction changes. It does not grow along directions in which q is much too
-  wide (G ≪ 0), since there a single score says little about where the mean is.
+  about log₂ D steps. It falls back where the direction changes. It does not grow along directions in which q is much
+  too wide (G ≪ 0), since there a single score says little about where the mean is.
 """
 
 import math
