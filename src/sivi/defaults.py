@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import PRNGKeyArray
+from jaxtyping import Array, Int, PRNGKeyArray
 
 from ._arguments import check_count
 from ._renamed import RECIPE, old_names
@@ -22,7 +22,7 @@ from .optimizers import Adam
 from .schedules import Cosine, Ramp
 from .stopping import Plateau
 from .targets import IsotropicGaussian, Target
-from .warmup import gaussian_warmup
+from .warmup.gaussian import warmup_with_status
 
 #: Up to this many unknowns a bridge carries mass between separated modes, and the run is longer.
 BRIDGED_UP_TO = 10
@@ -92,7 +92,13 @@ class Recipe:
 
     def warm_up(self, key: PRNGKeyArray, target: Target, batch_size: int | None) -> AffineMap:
         """The coordinates of the fit."""
-        return gaussian_warmup(
+        return self.warm_up_with_status(key, target, batch_size)[0]
+
+    def warm_up_with_status(
+        self, key: PRNGKeyArray, target: Target, batch_size: int | None
+    ) -> tuple[AffineMap, Int[Array, ""]]:
+        """The coordinates of the fit, and the code of how they were found, see `sivi.warmup.status`."""
+        return warmup_with_status(
             key,
             target,
             num_starts=self.warmup_starts,

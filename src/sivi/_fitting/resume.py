@@ -129,7 +129,8 @@ def resumed(
     if num_steps != settings.num_steps or rule != settings.stop_rule:
         stop = init_stop(rule, num_steps, settings.repeats)
         state = eqx.tree_at(lambda s: s.stop, run.state, stop)
-        run = Run(replace(settings, num_steps=num_steps, stop_rule=rule), run.step, state)
+        settings = replace(settings, num_steps=num_steps, stop_rule=rule)
+        run = replace(run, settings=settings, state=state)
     return run, posterior.affines, posterior.history
 
 
