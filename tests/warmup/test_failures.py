@@ -62,7 +62,7 @@ def test_poisson_regression_with_bounded_unknowns():
 def gaussian_process(jitter=1e-6):
     """Poisson counts with a Gaussian process as log rate: in float32 the Cholesky fails at long length scales."""
     x, counts = np.arange(-10.0, 11.0, 2.0), np.array([40, 37, 29, 12, 4, 3, 9, 19, 77, 82, 33])
-    squares = (x[:, None] - x) ** 2
+    squares = jnp.asarray((x[:, None] - x) ** 2)
 
     def log_density(p):
         kernel = p["alpha"] ** 2 * jnp.exp(-0.5 * squares / p["rho"] ** 2) + jitter * jnp.eye(11)
@@ -77,7 +77,7 @@ def test_gaussian_process_whose_cholesky_fails_at_some_draws():
     keys = jax.random.split(jax.random.key(0), 1)
     affines, codes = warm(keys, gaussian_process(), 4)
     with jax.enable_x64(True):
-        exact, _ = warm(keys, gaussian_process(), 4)
+        exact = jax.device_get(warm(keys, gaussian_process(), 4)[0])
     np.testing.assert_allclose((np.asarray(affines.mean) - exact.mean) / sds(exact), 0.0, atol=0.3)
     np.testing.assert_allclose(sds(affines) / sds(exact), 1.0, atol=0.2)
     assert words(codes) == ["settled"]
@@ -115,7 +115,7 @@ def test_a_map_that_failed_says_so(rank):
         return words(warm(jax.random.key(0)[None], target, 2, num_steps=num_steps, rank=rank)[1])[0]
 
     assert word(lambda x: -0.5 * jnp.sum(x**2)) == "settled"
-    assert word(lambda x: -0.5 * jnp.sum((x - 100.0) ** 2), 8) == "not settled"
+    assert word(lambda x: -0.5 * jnp.sum((x - 1e6) ** 2), 8) == "not settled"
     assert word(lambda x: -0.5 * (x[0] ** 2 + x[2] ** 2)) == "ran away"  # an unknown that is not used
     assert word(lambda x: jnp.nan * jnp.sum(x)) == "never moved"
     assert len(START_SDS) == len(START_SCALES) == 2

@@ -20,6 +20,9 @@ from . import member
 #: Draws of the last good family at which a target is looked at after a fit has diverged.
 NUM_DRAWS = 1024
 
+#: Draws this far out, in the coordinates of the fit, are those of a family that has run off.
+_FAR = 1e4
+
 #: Points at which float64 is tried.
 _MOST_POINTS = 32
 
@@ -122,6 +125,12 @@ def _cause(posterior: Posterior, function: object) -> str:
     worst = int(np.argmax(np.asarray(posterior.run.state.streak)))
     family, affine = member_of((posterior.families, posterior.affines), worst)
     points = eqx.filter_jit(member.draws_of)(NUM_DRAWS, family, affine, jax.random.key(0))
+    farthest = float(jnp.median(jnp.max(jnp.abs(jax.vmap(affine.inverse)(points)), axis=1)))
+    if not farthest < _FAR:
+        return (
+            f"The last good state has draws {farthest:.2g} standard deviations of its coordinates away: a smaller "
+            "learning rate or a rescaled target may help."
+        )
     values = {name: np.asarray(value) for name, value in eqx.filter_jit(values_at)(target, points).items()}
     found = not_finite(np.asarray(points), values)
     if found is None:

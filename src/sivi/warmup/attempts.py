@@ -1,12 +1,13 @@
 """Several starts, pooled into one map; and a second attempt from other starts if the first has failed.
 
-The first attempt starts from m₀ ~ N(0, 4 I) with L₀ = I. If its map never moved or ran away (`sivi.warmup.status`), a
-second one starts nearer to zero and narrower, where constraints are not saturated and scores are moderate. The
-better of the two is kept: the one with the better status; of two alike, the one that has found more mass. Both are
-turns of one loop, so that the program is compiled once, and an ordinary warm-up makes one turn.
+The first attempt starts from m₀ ~ N(0, 4 I) with L₀ = I. If its map has not settled (`sivi.warmup.status`), a second
+one starts nearer to zero and narrower, where constraints are not saturated and scores are moderate. The better of the
+two is kept: the one with the better status; of two alike, the one that has found more mass. Both are turns of one loop,
+so that the program is compiled once, and an ordinary warm-up makes one turn.
 """
 
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 import equinox as eqx
@@ -20,7 +21,7 @@ from ..targets import Target
 from ..targets.evaluate import scores_at
 from .dense import Fitted
 from .mixture_moments import DenseGaussians, DiagonalGaussians, start_weights
-from .status import NEVER_MOVED, RAN_AWAY, pooled_code, start_code
+from .status import SETTLED, pooled_code, start_code
 
 #: Standard deviation of the starts' means, and L₀, of each attempt.
 START_SDS = (2.0, 0.2)
@@ -66,6 +67,7 @@ def pooled(
     first: Float[Array, "starts dim"],
     fitted: Fitted,
     gaussians: DenseGaussians | DiagonalGaussians,
+    noise: float,
 ) -> Attempt:
     """The Gaussians of all starts as one map.
 
@@ -75,22 +77,20 @@ def pooled(
         first: m₀ of every start.
         fitted: What the steps found.
         gaussians: The same, as Gaussians.
+        noise: Of minibatches in the mean of E[r], see `sivi.warmup.status.drift_noise`.
     """
     weights, log_mass = start_weights(u, target, gaussians)
     affine, usable = gaussians.mixture_map(weights, first[0])
-    codes = jax.vmap(start_code)(first, fitted.mean, fitted.root, fitted.evidence)
+    codes = jax.vmap(partial(start_code, noise=noise))(first, fitted.mean, fitted.root, fitted.evidence)
     return Attempt(affine, pooled_code(codes, weights, usable), log_mass)
 
 
 def best_attempt(attempt: Callable[[Int[Array, ""]], Attempt]) -> Attempt:
     """The first attempt, or the better of two if it has failed."""
 
-    def failed(attempt: Attempt) -> Array:
-        return (attempt.code == RAN_AWAY) | (attempt.code == NEVER_MOVED)
-
     def unfinished(state: tuple[Array, Attempt]) -> Array:
         index, best = state
-        return (index == 0) | ((index < len(START_SDS)) & failed(best))
+        return (index == 0) | ((index < len(START_SDS)) & (best.code != SETTLED))
 
     def another(state: tuple[Array, Attempt]) -> tuple[Array, Attempt]:
         index, best = state

@@ -17,9 +17,10 @@ which is symmetric, and zero exactly at the optimal covariance P⁻¹. The natur
 and L (I − ρ G)^(−1/2) = L exp(½ ρ G) up to O(ρ²). The exponential keeps L invertible whatever the noise in G. Its
 exponent is bounded: one step changes no standard deviation by more than e^±0.3 (e^±0.5 above 64 dimensions). Where q is
 too narrow, G > 0 and L grows. Where q is much too wide, G ≪ 0, and the full step of m would overshoot: it is
-ρ Lᵀ P L ≫ 2 times the distance. In those directions it is divided by ½ ρ |G| until L has shrunk. In the first tenth of
-the steps L shrinks by up to e⁻¹ there: the scores of a far too wide q move m anywhere, for example to where constraints
-are saturated. How far m may go in one step, and what happens where scores are not finite, is in `sivi.warmup.trust`.
+ρ Lᵀ P L ≫ 2 times the distance. In those directions it is divided by ½ ρ |G| until L has shrunk. At the start, while
+most of the odd parts (below) are clipped, L shrinks by up to e⁻¹ in a step: the scores of a far too wide q move m
+anywhere, for example to where constraints are saturated. How far m may go in one step, and what happens where scores
+are not finite, is in `sivi.warmup.trust`.
 
 The noise comes in pairs ±u. With r(±u) = e ± o, E[r] is the mean of the even parts e, and G that of o uᵀ. The two
 parts are clipped separately: far from the mean, clipping r as a whole would clip the curvature too. All steps are the
@@ -58,10 +59,9 @@ MAX_EIGH_DIM = 64
 MAX_EXPONENT = 0.3
 MAX_EXPONENT_NORM = 0.5
 
-#: In the first `EARLY` share of the steps an exponent v below −3 is cut to `EARLY_SLOPE` v, and to −1 at most. Only far
-#: below what noise gives: in the neck of a funnel m should move while L shrinks.
-EARLY = 0.1
-EARLY_SLOPE = 0.1
+#: In the first `EARLY` share of the steps, where more than `MANY_CLIPPED` of the odd parts are clipped, an exponent v
+#: below −1 is cut to `SHRINK_SLOPE` v, and to −1 at most.
+EARLY, MANY_CLIPPED, SHRINK_SLOPE = 0.25, 0.5, 0.3
 
 
 class Fitted(NamedTuple):
@@ -108,7 +108,8 @@ def fit_dense(
         def one(q: Fitted, trust: Trust, scores: Float[Array, "draws dim"]) -> tuple[Fitted, Trust]:
             residuals = scores @ q.root + u
             drift, gap = moments(residuals, u, trust.reach)
-            new = update(q.mean, q.root, drift, gap, *rates, early=t < EARLY * num_steps)
+            shrink = (t < EARLY * num_steps) & is_far_too_wide(residuals, trust.reach)
+            new = update(q.mean, q.root, drift, gap, *rates, shrink=shrink)
             direction = unit(drift)
             limited = trust.is_limited(drift, direction @ gap @ direction)
             mean, root, trust = trust.advanced((q.mean, q.root), new, finite_share(residuals), limited)
@@ -150,7 +151,7 @@ def update(
     mean_rate: Float[Array, ""],
     rate: Float[Array, ""],
     *,
-    early: Bool[Array, ""] | bool = False,
+    shrink: Bool[Array, ""] | bool = False,
 ) -> tuple[Float[Array, " dim"], Float[Array, "dim dim"]]:
     """One natural-gradient step of m and L; no step if the result would not be finite.
 
@@ -161,22 +162,22 @@ def update(
         gap: G.
         mean_rate: ρ of m.
         rate: ρ of L.
-        early: Whether L may shrink fast.
+        shrink: Whether L may shrink fast.
     """
-    step, growth = _bounded_step(drift, 0.5 * rate * gap, early)
+    step, growth = _bounded_step(drift, 0.5 * rate * gap, shrink)
     new_mean, new_root = mean + mean_rate * root @ step, root @ growth
     finite = jnp.all(jnp.isfinite(new_mean)) & jnp.all(jnp.isfinite(new_root))
     return jnp.where(finite, new_mean, mean), jnp.where(finite, new_root, root)
 
 
 def _bounded_step(
-    drift: Float[Array, " dim"], exponent: Float[Array, "dim dim"], early: Bool[Array, ""] | bool
+    drift: Float[Array, " dim"], exponent: Float[Array, "dim dim"], shrink: Bool[Array, ""] | bool
 ) -> tuple[Float[Array, " dim"], Float[Array, "dim dim"]]:
     """The step of m in units of L, and the factor exp(½ ρ G) of L, both bounded."""
     dim = exponent.shape[0]
     if dim <= MAX_EIGH_DIM:
         values, vectors = jnp.linalg.eigh(exponent)
-        lowest = jnp.where(early, -jnp.clip(-EARLY_SLOPE * values, MAX_EXPONENT, 1.0), -MAX_EXPONENT)
+        lowest = jnp.where(shrink, -jnp.clip(-SHRINK_SLOPE * values, MAX_EXPONENT, 1.0), -MAX_EXPONENT)
         growth = (vectors * jnp.exp(jnp.clip(values, lowest, MAX_EXPONENT))) @ vectors.T
         return vectors @ ((drift @ vectors) / jnp.maximum(1.0, -values)), growth
     # ‖A⁴‖_F^¼ bounds the largest eigenvalue from above, by at most a factor dim^(1/8).
@@ -218,6 +219,14 @@ def mean_rate(step: Int[Array, ""], num_steps: int, windows: BatchWindows | None
 def finite_share(residuals: Float[Array, "draws dim"]) -> Float[Array, ""]:
     """The share of the draws whose score is finite."""
     return jnp.mean(jnp.all(jnp.isfinite(residuals), axis=-1), dtype=residuals.dtype)
+
+
+def is_far_too_wide(residuals: Float[Array, "draws dim"], reach: Float[Array, ""] | float) -> Bool[Array, ""]:
+    """Whether most odd parts of r, which for a Gaussian are (I − Lᵀ P L) u, are clipped."""
+    plus, minus = jnp.split(residuals, 2)
+    longest = jnp.max(jnp.abs(0.5 * plus - 0.5 * minus), axis=-1)
+    bound = MAX_RESIDUAL * math.sqrt(residuals.shape[-1]) * reach
+    return jnp.mean(~(longest < bound), dtype=residuals.dtype) > MANY_CLIPPED
 
 
 def even_and_odd(

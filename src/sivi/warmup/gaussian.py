@@ -15,6 +15,7 @@ from .dense import fit_dense, num_pairs
 from .low_rank import fit_low_rank
 from .mixture_moments import NUM_ELBO_PAIRS, DenseGaussians
 from .rotation import array_shapes
+from .status import drift_noise
 
 
 def gaussian_warmup(
@@ -32,8 +33,8 @@ def gaussian_warmup(
     covariance of their mixture. Its weights are the mass that each start has found, where the target knows its log
     density, and equal otherwise. The covariance has a part within and a part between the starts, so it covers modes
     that different starts have found. A start that fails (where the target is not finite) has weight zero; if all fail,
-    the map is the identity around the first start. A map that never moved or ran away is tried again from other starts,
-    see `sivi.warmup.attempts`.
+    the map is the identity around the first start. A map that has not settled is tried again from other starts, see
+    `sivi.warmup.attempts`.
 
     The function works under `jit` and `vmap`, for example over keys. Points are evaluated in the blocks of
     `sivi.targets.evaluate`.
@@ -96,12 +97,13 @@ def warmup_with_status(
         [starts_shape, noise.shape, weights_noise.shape],
         jax.random.normal,
     )
+    noise_of_rows = drift_noise(windows, num_steps // 4)
     starts, u = Starts(points, target, windows), weights_noise.from_normals(weights_normal)
 
     def attempt(index: Int[Array, ""]) -> Attempt:
         first, scale = starts.of_attempt(index)
         fitted = fit_dense(target, first, scale, noise, normal, windows)
-        return pooled(u, target, first, fitted, DenseGaussians(fitted.mean, fitted.root))
+        return pooled(u, target, first, fitted, DenseGaussians(fitted.mean, fitted.root), noise_of_rows)
 
     best = best_attempt(attempt)
     return best.affine, best.code

@@ -40,7 +40,7 @@ from .directions import extreme_directions
 from .mixture_moments import NUM_ELBO_PAIRS, DiagonalGaussians
 from .newton_mean import refine_mean
 from .rotation import closed_form_axes, has_closed_form, identity_rotation, measure, per_row_identity, unit_scales
-from .status import RAN_AWAY, Evidence, steps_code
+from .status import RAN_AWAY, Evidence, drift_noise, steps_code
 from .trust import Trust, unit
 
 #: Pairs ±u per step.
@@ -101,7 +101,8 @@ def fit_low_rank(
         first, scale = starts.of_attempt(index)
         scales = jnp.broadcast_to(scale, first.shape)
         fitted = _fit_diagonal(diagonal_key, target, first, windows, num_steps, scales)
-        return pooled(u, target, first, fitted, DiagonalGaussians(fitted.mean, fitted.root))
+        noise = drift_noise(windows, num_steps // 4)
+        return pooled(u, target, first, fitted, DiagonalGaussians(fitted.mean, fitted.root), noise)
 
     best = best_attempt(attempt)
     diagonal = best.affine
@@ -260,7 +261,9 @@ def _rounds(
     zero = jnp.zeros_like(diagonal.scale)
     state = start, _new_probe(probe_key, dim), zero, zero
     (affine, _, gap, drift), _ = jax.lax.scan(one_round, state, jnp.arange(num_rounds))
-    return refine_mean(jax.random.fold_in(key, 4), target, affine, windows), steps_code(drift, gap)
+    return refine_mean(jax.random.fold_in(key, 4), target, affine, windows), steps_code(
+        drift, gap, drift_noise(windows, steps_per_round)
+    )
 
 
 def _new_probe(key: PRNGKeyArray, dim: int) -> Probe:

@@ -5,11 +5,14 @@ quarter of the steps their means are therefore near zero, if q has settled. Wher
 curvature that would hold q: its standard deviations grow for ever.
 """
 
+import math
 from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
+
+from .._batches import BatchWindows
 
 #: The status of a warm-up, by its code; the worse, the higher.
 STATUS = ("settled", "not settled", "ran away", "never moved")
@@ -52,12 +55,16 @@ class Evidence(NamedTuple):
 
 
 def start_code(
-    first: Float[Array, " dim"], mean: Float[Array, " dim"], root: Float[Array, " dim *rest"], evidence: Evidence
+    first: Float[Array, " dim"],
+    mean: Float[Array, " dim"],
+    root: Float[Array, " dim *rest"],
+    evidence: Evidence,
+    noise: float = 0.0,
 ) -> Int[Array, ""]:
-    """The code of one start: from m₀ to m and L, or the scales of a diagonal q."""
+    """The code of one start: from m₀ to m and L, or the scales of a diagonal q, with `noise` in the mean of E[r]."""
     values = evidence.gap if evidence.gap.ndim == 1 else jnp.linalg.eigvalsh(0.5 * (evidence.gap + evidence.gap.T))
     widest = jnp.max(jnp.abs(root))
-    settled = (_rms(evidence.drift) <= MAX_DRIFT) & (jnp.max(jnp.abs(values)) <= MAX_GAP)
+    settled = (_rms(evidence.drift) <= MAX_DRIFT + 2.0 * noise) & (jnp.max(jnp.abs(values)) <= MAX_GAP)
     far = (widest > FAR) | (jnp.max(jnp.abs(mean)) > FAR)
     code = jnp.where(settled, SETTLED, NOT_SETTLED)
     code = jnp.where((jnp.max(values) > MIN_GROWTH) & far, RAN_AWAY, code)
@@ -70,9 +77,17 @@ def pooled_code(codes: Int[Array, " starts"], weights: Float[Array, " starts"], 
     return jnp.where(usable, worst, NEVER_MOVED)
 
 
-def steps_code(drift: Float[Array, " dim"], gap: Float[Array, " dim"]) -> Int[Array, ""]:
+def drift_noise(windows: BatchWindows | None, num_steps: int) -> float:
+    """The standard deviation that minibatches give to the mean of E[r] over `num_steps` steps, at the optimum.
+
+    One batch has √(N/|batch|), see `sivi.warmup.dense.mean_rate`.
+    """
+    return 0.0 if windows is None else math.sqrt(windows.order.shape[0] / windows.size / max(1, num_steps))
+
+
+def steps_code(drift: Float[Array, " dim"], gap: Float[Array, " dim"], noise: float = 0.0) -> Int[Array, ""]:
     """The code of a q in high dimension, where single entries of G are mostly noise: root mean squares."""
-    settled = (_rms(drift) <= MAX_DRIFT) & (_rms(gap) <= MAX_GAP)
+    settled = (_rms(drift) <= MAX_DRIFT + 2.0 * noise) & (_rms(gap) <= MAX_GAP)
     return jnp.where(settled, SETTLED, NOT_SETTLED)
 
 
