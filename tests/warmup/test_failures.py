@@ -59,7 +59,7 @@ def test_poisson_regression_with_bounded_unknowns():
     assert words(codes) == ["settled"] * 4
 
 
-def gaussian_process(jitter=1e-6):
+def gaussian_process(jitter=1e-5):
     """Poisson counts with a Gaussian process as log rate: in float32 the Cholesky fails at long length scales."""
     x, counts = np.arange(-10.0, 11.0, 2.0), np.array([40, 37, 29, 12, 4, 3, 9, 19, 77, 82, 33])
     squares = jnp.asarray((x[:, None] - x) ** 2)

@@ -104,8 +104,7 @@ def fit_low_rank(
         noise = drift_noise(windows, num_steps // 4)
         return pooled(u, target, first, fitted, DiagonalGaussians(fitted.mean, fitted.root), noise)
 
-    best = best_attempt(attempt)
-    diagonal = best.affine
+    diagonal = (best := best_attempt(attempt)).affine
     assert isinstance(diagonal, DiagonalMap)
     rotation = identity_rotation(shapes)
     if rotation is None:
@@ -261,9 +260,8 @@ def _rounds(
     zero = jnp.zeros_like(diagonal.scale)
     state = start, _new_probe(probe_key, dim), zero, zero
     (affine, _, gap, drift), _ = jax.lax.scan(one_round, state, jnp.arange(num_rounds))
-    return refine_mean(jax.random.fold_in(key, 4), target, affine, windows), steps_code(
-        drift, gap, drift_noise(windows, steps_per_round)
-    )
+    code = steps_code(drift, gap, drift_noise(windows, steps_per_round))
+    return refine_mean(jax.random.fold_in(key, 4), target, affine, windows), code
 
 
 def _new_probe(key: PRNGKeyArray, dim: int) -> Probe:
