@@ -82,11 +82,16 @@ def pooled(
     weights, log_mass = start_weights(u, target, gaussians)
     affine, usable = gaussians.mixture_map(weights, first[0])
     codes = jax.vmap(partial(start_code, noise=noise))(first, fitted.mean, fitted.root, fitted.evidence)
-    return Attempt(affine, pooled_code(codes, weights, usable), log_mass)
+    return Attempt(affine, pooled_code(codes, weights, usable).astype(jnp.int32), log_mass)
 
 
-def best_attempt(attempt: Callable[[Int[Array, ""]], Attempt]) -> Attempt:
-    """The first attempt, or the better of two if it has failed."""
+def best_attempt(attempt: Callable[[Int[Array, ""]], Attempt], like: AffineMap) -> Attempt:
+    """The first attempt, or the better of two if it has not settled.
+
+    Args:
+        attempt: Makes the attempt of this number.
+        like: Any map of the kind that attempts find; with it they need not be traced for their shapes.
+    """
 
     def unfinished(state: tuple[Array, Attempt]) -> Array:
         index, best = state
@@ -99,6 +104,5 @@ def best_attempt(attempt: Callable[[Int[Array, ""]], Attempt]) -> Attempt:
         better = better | (index == 0)
         return index + 1, jax.tree.map(lambda a, b: jnp.where(better, a, b), new, best)
 
-    shapes = jax.eval_shape(attempt, jax.ShapeDtypeStruct((), jnp.int32))
-    nothing = jax.tree.map(lambda leaf: jnp.zeros(leaf.shape, leaf.dtype), shapes)
+    nothing = Attempt(like, jnp.int32(0), jnp.zeros((), like.mean.dtype))
     return jax.lax.while_loop(unfinished, another, (jnp.int32(0), nothing))[1]

@@ -7,7 +7,7 @@ from jaxtyping import Array, Int, PRNGKeyArray
 from .._arguments import as_key, check_count, default_float
 from .._batches import BatchWindows
 from .._random import BalancedNoise, side_by_side
-from ..coordinates import AffineMap
+from ..coordinates import AffineMap, DenseMap
 from ..targets import Target
 from ..targets.evaluate import check_batch_size
 from .attempts import MAX_TRIES, Attempt, Starts, best_attempt, pooled
@@ -105,5 +105,6 @@ def warmup_with_status(
         fitted = fit_dense(target, first, scale, noise, normal, windows)
         return pooled(u, target, first, fitted, DenseGaussians(fitted.mean, fitted.root), noise_of_rows)
 
-    best = best_attempt(attempt)
+    zero, identity = jnp.zeros(target.dim, u.dtype), jnp.eye(target.dim, dtype=u.dtype)
+    best = best_attempt(attempt, DenseMap(zero, identity, identity, zero[0]))
     return best.affine, best.code

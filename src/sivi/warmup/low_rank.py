@@ -104,7 +104,7 @@ def fit_low_rank(
         noise = drift_noise(windows, num_steps // 4)
         return pooled(u, target, first, fitted, DiagonalGaussians(fitted.mean, fitted.root), noise)
 
-    diagonal = (best := best_attempt(attempt)).affine
+    diagonal = (best := best_attempt(attempt, DiagonalMap(u[0], u[0]))).affine
     assert isinstance(diagonal, DiagonalMap)
     rotation = identity_rotation(shapes)
     if rotation is None:
