@@ -68,11 +68,19 @@ class RunState(eqx.Module):
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """A run after `step` updates."""
+    """A run after `step` updates.
+
+    Attributes:
+        settings: What it was asked to do.
+        step: Updates done.
+        state: The state after them.
+        warmup_status: How the coordinates were found, a word of `sivi.warmup.status` by repeat; empty if not known.
+    """
 
     settings: FitSettings
     step: int
     state: RunState
+    warmup_status: tuple[str, ...] = ()
 
     @property
     def finished(self) -> bool:
@@ -95,4 +103,5 @@ class Run:
             replace(self.settings, key=key, repeats=1),
             self.step,
             RunState(*only(parts, index), self.state.stop.repeat(index), only(self.state.best, index)),
+            self.warmup_status[index : index + 1],
         )

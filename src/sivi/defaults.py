@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import PRNGKeyArray
+from jaxtyping import Array, Int, PRNGKeyArray
 
 from ._arguments import check_count
 from ._networks import LocationScaleSettings
@@ -23,7 +23,7 @@ from .optimizers import Adam
 from .schedules import Cosine, Ramp
 from .stopping import Doubling, Plateau, StopRule
 from .targets import IsotropicGaussian, Target
-from .warmup import gaussian_warmup
+from .warmup.gaussian import warmup_with_status
 
 #: Up to this many unknowns separated modes are weighed against each other: rounds are annealed and runs longer, and
 #: with a critic a bridge carries mass between modes.
@@ -114,7 +114,13 @@ class Recipe:
 
     def warm_up(self, key: PRNGKeyArray, target: Target, batch_size: int | None) -> AffineMap:
         """The coordinates of the fit."""
-        return gaussian_warmup(
+        return self.warm_up_with_status(key, target, batch_size)[0]
+
+    def warm_up_with_status(
+        self, key: PRNGKeyArray, target: Target, batch_size: int | None
+    ) -> tuple[AffineMap, Int[Array, ""]]:
+        """The coordinates of the fit, and the code of how they were found, see `sivi.warmup.status`."""
+        return warmup_with_status(
             key,
             target,
             num_starts=self.warmup_starts,

@@ -20,6 +20,7 @@ from ._types import KeyLike
 from .coordinates import AffineMap
 from .families import Family
 from .targets import Target
+from .warmup.status import UNKNOWN
 
 if TYPE_CHECKING:
     from xarray import DataTree
@@ -106,6 +107,15 @@ class Posterior:
     def skipped(self) -> tuple[int, ...]:
         """Updates that were not finite and left out, by repeat."""
         return tuple(map(int, self.run.state.skipped))
+
+    @property
+    def warmup_status(self) -> tuple[str, ...]:
+        """How the coordinates were found, by repeat.
+
+        `"settled"`, `"not settled"` (not yet at rest), `"ran away"` (no curvature held it) or `"never moved"` (no start
+        found a way); `"not run"` for given coordinates, `"unknown"` for files that do not say.
+        """
+        return self.run.warmup_status or (UNKNOWN,) * self.repeats
 
     @property
     def objective(self) -> Any:

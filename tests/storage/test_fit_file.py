@@ -482,6 +482,7 @@ class TestVersion01:
     @pytest.mark.parametrize("name", ["vector", "named_repeats", "checkpoint", "checkpoint_minibatches"])
     def test_draws(self, name, draws):
         loaded = sivi.load(FIXTURES / "v0_1" / f"{name}.sivi")
+        assert loaded.warmup_status == ("unknown",) * loaded.repeats
         np.testing.assert_allclose(loaded.unconstrained(20, key=3), draws[name], rtol=1e-5, atol=1e-5)
         assert loaded.objective is not None
         assert len(loaded.history["loss"].T) == loaded.step

@@ -11,6 +11,7 @@ from sivi._layout import Layout
 from sivi.coordinates import DiagonalMap, RotatedMap
 from sivi.targets import KnowsCurvature, LogisticRegression, MultinomialRegression, Target
 from sivi.warmup import gaussian_warmup
+from sivi.warmup.attempts import MAX_TRIES, Starts
 from sivi.warmup.low_rank import fit_low_rank
 from sivi.warmup.rotation import (
     MAX_AXIS,
@@ -289,7 +290,8 @@ def test_warm_up_of_a_matrix_gaussian():
     errors = {}
     for name, shapes in {"rotated": array_shapes(target), "as it is": ((MAX_AXIS + 1,),)}.items():
         key = jax.random.key(0)
-        affine = fit_low_rank(key, key, target, jnp.zeros((2, 60)), None, 300, 0, shapes)
+        starts = Starts(jnp.zeros((2, MAX_TRIES, 60)), target, None)
+        affine, _ = fit_low_rank(key, key, target, starts, None, 300, 0, shapes)
         errors[name] = np.abs(np.sqrt(affine.covariance_diagonal) / sd - 1.0).max()
     assert errors["rotated"] < 0.1
     assert errors["as it is"] > 0.3

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from jaxtyping import Array, PyTree
 
 from .._arguments import check_count
+from .._errors import FitDiverged
 from .._types import ArrayLike, KeyLike
 from ..coordinates import AffineMap
 from ..families import Family
@@ -15,6 +16,7 @@ from ..stopping import StopRule
 from ..targets import Target, as_target
 from .checkpoint import Checkpoint
 from .loop import Visits, inputs_of, run_to_end
+from .not_finite import explained
 from .report import Callback
 from .resume import resumed
 from .start import FitArguments, check_callbacks, start
@@ -91,14 +93,18 @@ def fit(
     check_callbacks(callbacks)
     file = None if checkpoint is None else Checkpoint(checkpoint)
     visits = Visits(check_count("chunk_size", chunk_size), progress, tuple(callbacks), file)
-    given = FitArguments(key, family, objective, num_steps, batch_size, batching, whiten, precision, repeats, stop)
+    settings = (key, family, objective, num_steps, batch_size, batching, whiten, precision, repeats, stop)
+    given = FitArguments(*settings, function=target)
     target = as_target(target, dim, like)
     if resume is None:
         (run, affines), history = start(target, given, visits.chunk_size), {}
     else:
         run, affines, history = resumed(target, resume, given)
-    posterior = run_to_end(run, inputs_of(run.settings, target, affines), history, visits)
-    while posterior is None:  # once: a run with a critic is not given up
-        run, affines = start(target, given, visits.chunk_size, affines)
-        posterior = run_to_end(run, inputs_of(run.settings, target, affines), {}, visits)
-    return posterior
+    try:
+        posterior = run_to_end(run, inputs_of(run.settings, target, affines), history, visits)
+        while posterior is None:  # once: a run with a critic is not given up
+            run, affines = start(target, given, visits.chunk_size, given_up=(run, affines))
+            posterior = run_to_end(run, inputs_of(run.settings, target, affines), {}, visits)
+        return posterior
+    except FitDiverged as error:
+        raise explained(error, given.function) from None

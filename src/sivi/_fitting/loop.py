@@ -4,7 +4,7 @@ import functools
 import warnings
 from collections.abc import Mapping
 from contextlib import nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import equinox as eqx
@@ -191,7 +191,9 @@ def run_to_end(run: Run, inputs: LoopInputs, history: Mapping[str, np.ndarray], 
     def posterior() -> Posterior:
         # To this step: an interrupt may come when the traces of a chunk are here and its state is not.
         traces = {name: np.concatenate(values, axis=-1)[..., :step] for name, values in pieces.items()}
-        return Posterior(Run(settings, step, state), inputs.affine, inputs.target.layout, traces, inputs.target)
+        return Posterior(
+            replace(run, step=step, state=state), inputs.affine, inputs.target.layout, traces, inputs.target
+        )
 
     def write_checkpoint() -> None:
         if visits.checkpoint is not None:
@@ -213,7 +215,8 @@ def run_to_end(run: Run, inputs: LoopInputs, history: Mapping[str, np.ndarray], 
                     return None
                 write_checkpoint()
                 if visits.callbacks:
-                    report = report_of(Run(settings, step, state), inputs.target, inputs.affine, metrics, posterior)
+                    now = replace(run, step=step, state=state)
+                    report = report_of(now, inputs.target, inputs.affine, metrics, posterior)
                     answers = [callback(report) for callback in visits.callbacks]
                     stopped = any(map(is_true, answers))
     except KeyboardInterrupt:
@@ -254,6 +257,5 @@ def _why_diverged(bad: Bool[np.ndarray, " repeats"], state: RunState, step: int)
     which = f" in repeat {worst}" if len(streak) > 1 else ""
     return (
         f"the fit diverged: {skipped[worst]} of {step} updates were not finite and were skipped{which}, the "
-        f"last {streak[worst]} in a row. A smaller learning rate or a rescaled target may help; the last "
-        "good state is in this error's posterior attribute."
+        f"last {streak[worst]} in a row."
     )

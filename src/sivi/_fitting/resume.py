@@ -132,7 +132,7 @@ def resumed(
         state = replace(run.state, families=run.families, stop=stop, best=best)
         # Rounds of another length are not those that a method is given up by.
         settings = replace(settings, num_steps=num_steps, stop_rule=rule, most_own_weight=None)
-        run = Run(settings, run.step, state)
+        run = replace(run, settings=settings, state=state)
     return run, posterior.affines, posterior.history
 
 

@@ -9,11 +9,12 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key, PyTree
+from jaxtyping import Array, Float, Int, Key, PyTree
 
 from .._arguments import as_key, check_count, check_kind, default_float, describe
 from .._backend import compiles_in_background, matmul_precision, short_program_options
 from .._batches import BATCHING
+from .._layout import Layout
 from .._repeats import across_repeats, repeat_keys, stack_repeats
 from .._run import FitSettings, Run, RunState
 from .._types import KeyLike, RepeatKeys
@@ -26,10 +27,12 @@ from ..objectives import Objective
 from ..schedules import RunPlan
 from ..stopping import StopRule, init_stop
 from ..targets import Target
-from ..targets.evaluate import check_batch_size, check_shapes, log_probs_at, scores_at
+from ..targets.evaluate import check_batch_size, check_shapes
+from ..warmup.status import NOT_RUN, status_words
 from . import member
 from .compile_ahead import compiling_in_background, zeros_like_output
 from .loop import compile_chunk, inputs_of
+from .not_finite import advice, not_finite, values_at
 
 _NUM_POINTS = 16  # per repeat, where the initial family has its mass, at which the target is tried
 
@@ -48,6 +51,7 @@ class FitArguments:
     precision: str | None
     repeats: int
     stop: object
+    function: object = None  # the target as it was given: what is fitted is traced in one float type
 
 
 def settings_of(target: Target, recipe: Recipe, given: FitArguments) -> tuple[FitSettings, AffineMap | None]:
@@ -134,20 +138,17 @@ def _is_from_warmup(whiten: object) -> bool:
     return isinstance(whiten, AffineMap) and not isinstance(whiten, IdentityMap)
 
 
-def check_values(points: np.ndarray, values: dict[str, np.ndarray]) -> None:
+def check_values(points: np.ndarray, values: dict[str, np.ndarray], layout: Layout, function: object) -> None:
     """Refuse a target whose log density or score is not finite at most of the points where the fit starts."""
-    for name, found in values.items():
-        finite = np.isfinite(found).reshape(len(points), -1).all(1)
-        if finite.sum() < len(points) / 2:
-            worst = int(np.argmin(finite))
-            raise ValueError(
-                f"target: the {name} must be finite where the fit starts; at {len(points) - int(finite.sum())} of "
-                f"{len(points)} starting points it is not, for example {found[worst]} at x = {points[worst]}."
-            )
+    if (found := not_finite(points, values, least=0.5)) is not None:
+        raise ValueError(
+            f"target: the {found.name} must be finite where the fit starts; at {found.count} of {found.num_points} "
+            f"starting points it is not, for example {found.example(layout)}. {advice(found, layout, function)}"
+        )
 
 
 def start(
-    target: Target, given: FitArguments, chunk_size: int, found: AffineMap | None = None
+    target: Target, given: FitArguments, chunk_size: int, *, given_up: tuple[Run, AffineMap] | None = None
 ) -> tuple[Run, AffineMap]:
     """The run at update zero, and its coordinates.
 
@@ -155,17 +156,17 @@ def start(
         target: In its own coordinates.
         given: What the caller says of the run.
         chunk_size: Of the loop, which is compiled during the warm-up where that pays.
-        found: Coordinates that a first run, which was given up, has found: this one has a critic.
+        given_up: A first run that was given up, and its coordinates: they are those of this one, which has a critic.
     """
     recipe, family = recipe_for(target.dim, target.num_data), given.family
-    if found is not None or given.objective is not None:
+    if given_up is not None or given.objective is not None:
         recipe = recipe.with_critic()  # its family suits every method
     settings, coordinates = settings_of(target, recipe, given)
     repeats = settings.repeats
     family_keys, start_keys, state_keys, warmup_keys = _split_keys(repeat_keys(settings.key, repeats))
     warm_up_arguments = (recipe, warmup_keys, target, settings.batch_size, repeats)
 
-    def run_in(affines: AffineMap, check: bool = True) -> Run:
+    def run_in(affines: AffineMap, check: bool = True, status: tuple[str, ...] = ()) -> Run:
         """The run in these coordinates."""
         if family is None:
             families, points = _families(recipe, family_keys), _normal_points(affines, repeats, target.dim)
@@ -174,32 +175,34 @@ def start(
             points = _family_points(families, affines, start_keys)
         values = _values_at(target, points)
         if check:
-            check_values(np.asarray(points), {name: np.asarray(value) for name, value in values.items()})
+            found = {name: np.asarray(value) for name, value in values.items()}
+            check_values(np.asarray(points), found, target.layout, given.function)
         objective = settings.objective.bind(RunPlan.of(settings.num_steps, settings.batching))
         states = _initial_states(objective, state_keys, families, affines, target)
         zeros = jnp.zeros(repeats, jnp.int32)
         stop = init_stop(settings.stop_rule, settings.num_steps, repeats)
         best = families if settings.stop_rule is not None and settings.stop_rule.keeps_best else None
-        return Run(settings, 0, RunState(families, states, zeros, zeros, stop, best))
+        return Run(settings, 0, RunState(families, states, zeros, zeros, stop, best), status)
 
     def compile_loop() -> None:
         """Compile the updates for coordinates of the right shapes."""
         with matmul_precision(settings.precision):
-            affines = zeros_like_output(_warm_up, *warm_up_arguments)
+            affines, _ = zeros_like_output(_warm_up, *warm_up_arguments)
             state, inputs = run_in(affines, check=False).state, inputs_of(settings, target, affines)
         compile_chunk(settings, state, inputs, chunk_size)
 
     with matmul_precision(settings.precision):
-        if found is not None:
-            affines = found
-        elif coordinates is not None:
-            affines = stack_repeats(coordinates, repeats)
-        elif compiles_in_background():
+        if given_up is not None:
+            affines = given_up[1]
+            return run_in(affines, status=given_up[0].warmup_status), affines
+        if coordinates is not None:
+            return run_in(affines := stack_repeats(coordinates, repeats), status=(NOT_RUN,) * repeats), affines
+        if compiles_in_background():
             with compiling_in_background(compile_loop):
-                affines = jax.block_until_ready(_compiled_warm_up(**short_program_options())(*warm_up_arguments))
+                affines, codes = jax.block_until_ready(_compiled_warm_up(**short_program_options())(*warm_up_arguments))
         else:
-            affines = jax.block_until_ready(_compiled_warm_up(**short_program_options())(*warm_up_arguments))
-        return run_in(affines), affines
+            affines, codes = jax.block_until_ready(_compiled_warm_up(**short_program_options())(*warm_up_arguments))
+        return run_in(affines, status=status_words(codes)), affines
 
 
 @eqx.filter_jit
@@ -223,13 +226,15 @@ def initial_states(
 _initial_states = eqx.filter_jit(initial_states)
 
 
-def _warm_up(recipe: Recipe, keys: RepeatKeys, target: Target, batch_size: int | None, repeats: int) -> AffineMap:
-    one = functools.partial(recipe.warm_up, target=target, batch_size=batch_size)
+def _warm_up(
+    recipe: Recipe, keys: RepeatKeys, target: Target, batch_size: int | None, repeats: int
+) -> tuple[AffineMap, Int[Array, " repeats"]]:
+    one = functools.partial(recipe.warm_up_with_status, target=target, batch_size=batch_size)
     return across_repeats(one, repeats, keys)
 
 
 @functools.cache
-def _compiled_warm_up(**options: str) -> Callable[..., AffineMap]:
+def _compiled_warm_up(**options: str) -> Callable[..., tuple[AffineMap, Array]]:
     return eqx.filter_jit(_warm_up, compiler_options=options) if options else eqx.filter_jit(_warm_up)
 
 
@@ -252,8 +257,4 @@ def _forward(affines: AffineMap, u: Float[Array, "repeats each dim"]) -> Float[A
     return points.reshape(-1, u.shape[-1])
 
 
-@eqx.filter_jit
-def _values_at(target: Target, points: Float[Array, "points dim"]) -> dict[str, Array]:
-    """The log density, where known, and the score."""
-    values = {"log density": log_probs_at(target, points)} if target.knows_log_prob else {}
-    return values | {"score": scores_at(target, points)}
+_values_at = eqx.filter_jit(values_at)

@@ -24,6 +24,7 @@ from ..objectives import Objective
 from ..posterior import Posterior, Unattached
 from ..stopping import StopRule, StopState, init_stop
 from ..targets.fingerprint import fingerprint_of
+from ..warmup.status import WORDS
 from . import codec, container
 from .old_names import from_format_2
 
@@ -69,6 +70,7 @@ def save(
             "step": posterior.step,
             "skipped": [int(n) for n in state.skipped],
             "streak": [int(n) for n in state.streak],
+            "warmup_status": list(posterior.run.warmup_status),
         },
         "key": str(jax.random.key_impl(settings.key)),
     }
@@ -182,7 +184,7 @@ def _decoded(header: dict[str, Any], arrays: dict[str, np.ndarray], family: Fami
     if (state.best is None) == (rule is not None and rule.keeps_best):
         raise FitFileError("the file's stop rule and its best families do not belong together.")
     return Posterior(
-        run=Run(settings, step, state),
+        run=Run(settings, step, state, _status(header["run"].get("warmup_status", []), repeats)),
         affines=affines,
         layout=Layout.from_json(header["layout"]),
         history={name.removeprefix("history/"): arrays[name] for name in arrays if name.startswith("history/")},
@@ -227,6 +229,13 @@ def fits_stored(objective: Any, stored: tuple[Any, list[np.ndarray]]) -> Any:
     if isinstance(description, dict) and "custom" in description:
         return codec.fill(objective, leaves, "objective")
     return objective
+
+
+def _status(words: Any, repeats: int) -> tuple[str, ...]:
+    """How the coordinates were found, by repeat; empty in files that do not say."""
+    if not isinstance(words, list) or len(words) not in (0, repeats) or any(word not in WORDS for word in words):
+        raise FitFileError(f"the file's warmup_status must be a known word for each repeat; got {describe(words)}.")
+    return tuple(words)
 
 
 def _count(value: Any, name: str) -> int:

@@ -17,7 +17,10 @@ which is symmetric, and zero exactly at the optimal covariance P⁻¹. The natur
 and L (I − ρ G)^(−1/2) = L exp(½ ρ G) up to O(ρ²). The exponential keeps L invertible whatever the noise in G. Its
 exponent is bounded: one step changes no standard deviation by more than e^±0.3 (e^±0.5 above 64 dimensions). Where q is
 too narrow, G > 0 and L grows. Where q is much too wide, G ≪ 0, and the full step of m would overshoot: it is
-ρ Lᵀ P L ≫ 2 times the distance. In those directions it is divided by ½ ρ |G| until L has shrunk.
+ρ Lᵀ P L ≫ 2 times the distance. In those directions it is divided by ½ ρ |G| until L has shrunk. At the start, while
+most of the odd parts (below) are clipped, L shrinks by up to e⁻¹ in a step: the scores of a far too wide q move m
+anywhere, for example to where constraints are saturated. How far m may go in one step, and what happens where scores
+are not finite, is in `sivi.warmup.trust`.
 
 The noise comes in pairs ±u. With r(±u) = e ± o, E[r] is the mean of the even parts e, and G that of o uᵀ. The two
 parts are clipped separately: far from the mean, clipping r as a whole would clip the curvature too. All steps are the
@@ -28,10 +31,11 @@ Reference:
 """
 
 import math
+from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Bool, Float, Int
 
 from .._arguments import default_float
 from .._batches import BatchWindows
@@ -39,13 +43,12 @@ from .._random import BalancedNoise
 from .._types import Scalar
 from ..targets import Target
 from ..targets.evaluate import scores_at
+from .status import Evidence
+from .trust import MAX_RESIDUAL, Trust, unit
 
 #: The largest step, and the slope of its decrease to zero over the second half.
 MAX_RATE = 0.3
 RATE_SLOPE = 0.6
-
-#: Each part of a residual r is clipped to this many times √dim, the size of u: far out, scores have no bound.
-MAX_RESIDUAL = 20.0
 
 #: Pairs ±u per step, at least; rounded up to whole blocks of `dim` orthogonal directions.
 MIN_PAIRS = 32
@@ -56,39 +59,67 @@ MAX_EIGH_DIM = 64
 MAX_EXPONENT = 0.3
 MAX_EXPONENT_NORM = 0.5
 
+#: In the first `EARLY` share of the steps, where more than `MANY_CLIPPED` of the odd parts are clipped, an exponent v
+#: below −1 is cut to `SHRINK_SLOPE` v, and to −1 at most.
+EARLY, MANY_CLIPPED, SHRINK_SLOPE = 0.25, 0.5, 0.3
+
+
+class Fitted(NamedTuple):
+    """What the steps found, for one start or with a leading axis of starts: q, and whether it has settled.
+
+    Attributes:
+        mean: m.
+        root: L, or the scales of a diagonal q.
+        evidence: Whether the steps had come to rest.
+    """
+
+    mean: Float[Array, "*starts dim"]
+    root: Array
+    evidence: Evidence
+
 
 def fit_dense(
     target: Target,
     means: Float[Array, "starts dim"],
+    scale: Float[Array, ""],
     noise: BalancedNoise,
     normal: Float[Array, "steps *shape"],
     windows: BatchWindows | None,
-) -> tuple[Float[Array, "starts dim"], Float[Array, "starts dim dim"]]:
+) -> Fitted:
     """Fit one Gaussian per start, all on the same noise and the same rows of data.
 
     Args:
         target: The target; only its score is used.
-        means: m₀ of every start; L₀ = I.
+        means: m₀ of every start.
+        scale: L₀ is this number times I.
         noise: The noise of every step.
         normal: Normal numbers of `noise.shape` for every step.
         windows: The rows of data of each step; None for all rows.
-
-    Returns:
-        m and L of every start.
     """
-    (num_starts, dim), num_steps = means.shape, normal.shape[0]
+    dim, num_steps = means.shape[1], normal.shape[0]
 
-    def step(state: tuple[Array, Array], inputs: tuple[Array, Array]) -> tuple[tuple[Array, Array], None]:
-        (mean, root), (t, numbers) = state, inputs
+    def step(state: tuple[Fitted, Trust], inputs: tuple[Array, Array]) -> tuple[tuple[Fitted, Trust], None]:
+        t, numbers = inputs
         u = noise.from_normals(numbers)
-        points = mean[:, None, :] + jnp.einsum("nj,kij->kni", u, root)
+        points = state[0].mean[:, None, :] + jnp.einsum("nj,kij->kni", u, state[0].root)
         scores = scores_at(target, points, None if windows is None else windows.at(t))
-        residuals = jnp.einsum("kni,kij->knj", scores, root) + u
         rates = mean_rate(t, num_steps, windows), rate(t, num_steps)
-        return jax.vmap(lambda m, L, r: update(m, L, r, u, *rates))(mean, root, residuals), None
 
-    roots = jnp.broadcast_to(jnp.eye(dim, dtype=means.dtype), (num_starts, dim, dim))
-    return jax.lax.scan(step, (means, roots), (jnp.arange(num_steps), normal))[0]
+        def one(q: Fitted, trust: Trust, scores: Float[Array, "draws dim"]) -> tuple[Fitted, Trust]:
+            residuals = scores @ q.root + u
+            drift, gap = moments(residuals, u, trust.reach)
+            shrink = (t < EARLY * num_steps) & is_far_too_wide(residuals, trust.reach)
+            new = update(q.mean, q.root, drift, gap, *rates, shrink=shrink)
+            direction = unit(drift)
+            limited = trust.is_limited(drift, direction @ gap @ direction)
+            mean, root, trust = trust.advanced((q.mean, q.root), new, finite_share(residuals), limited)
+            return Fitted(mean, root, q.evidence.add(drift, gap, t, num_steps)), trust
+
+        return jax.vmap(one)(*state, scores), None
+
+    root = scale * jnp.eye(dim, dtype=means.dtype)
+    start = jax.vmap(lambda mean: (Fitted(mean, root, Evidence.none(root)), Trust.at(mean, root)))(means)
+    return jax.lax.scan(step, start, (jnp.arange(num_steps), normal))[0][0]
 
 
 def num_pairs(dim: int) -> int:
@@ -96,41 +127,58 @@ def num_pairs(dim: int) -> int:
     return -(-MIN_PAIRS // dim) * dim
 
 
+def moments(
+    residuals: Float[Array, "draws dim"], u: Float[Array, "draws dim"], reach: Float[Array, ""] | float = 1.0
+) -> tuple[Float[Array, " dim"], Float[Array, "dim dim"]]:
+    """E[r] and G, the symmetric part of E[r uᵀ].
+
+    Args:
+        residuals: r(u) at each draw.
+        u: The draws; their second half mirrors the first.
+        reach: See `even_and_odd`.
+    """
+    even, odd = even_and_odd(residuals, reach)
+    half = u[: odd.shape[0]]
+    gap = odd.T @ half / half.shape[0]
+    return jnp.mean(even, axis=0), 0.5 * (gap + gap.T)
+
+
 def update(
     mean: Float[Array, " dim"],
     root: Float[Array, "dim dim"],
-    residuals: Float[Array, "draws dim"],
-    u: Float[Array, "draws dim"],
+    drift: Float[Array, " dim"],
+    gap: Float[Array, "dim dim"],
     mean_rate: Float[Array, ""],
     rate: Float[Array, ""],
+    *,
+    shrink: Bool[Array, ""] | bool = False,
 ) -> tuple[Float[Array, " dim"], Float[Array, "dim dim"]]:
     """One natural-gradient step of m and L; no step if the result would not be finite.
 
     Args:
         mean: m.
         root: L.
-        residuals: r(u) at each draw.
-        u: The draws; their second half mirrors the first.
+        drift: E[r].
+        gap: G.
         mean_rate: ρ of m.
         rate: ρ of L.
+        shrink: Whether L may shrink fast.
     """
-    even, odd = even_and_odd(residuals)
-    half = u[: odd.shape[0]]
-    gap = odd.T @ half / half.shape[0]
-    drift, growth = _bounded_step(jnp.mean(even, axis=0), 0.25 * rate * (gap + gap.T))
-    new_mean, new_root = mean + mean_rate * root @ drift, root @ growth
-    finite = jnp.isfinite(jnp.sum(new_mean) + jnp.sum(new_root))
+    step, growth = _bounded_step(drift, 0.5 * rate * gap, shrink)
+    new_mean, new_root = mean + mean_rate * root @ step, root @ growth
+    finite = jnp.all(jnp.isfinite(new_mean)) & jnp.all(jnp.isfinite(new_root))
     return jnp.where(finite, new_mean, mean), jnp.where(finite, new_root, root)
 
 
 def _bounded_step(
-    drift: Float[Array, " dim"], exponent: Float[Array, "dim dim"]
+    drift: Float[Array, " dim"], exponent: Float[Array, "dim dim"], shrink: Bool[Array, ""] | bool
 ) -> tuple[Float[Array, " dim"], Float[Array, "dim dim"]]:
     """The step of m in units of L, and the factor exp(½ ρ G) of L, both bounded."""
     dim = exponent.shape[0]
     if dim <= MAX_EIGH_DIM:
         values, vectors = jnp.linalg.eigh(exponent)
-        growth = (vectors * jnp.exp(jnp.clip(values, -MAX_EXPONENT, MAX_EXPONENT))) @ vectors.T
+        lowest = jnp.where(shrink, -jnp.clip(-SHRINK_SLOPE * values, MAX_EXPONENT, 1.0), -MAX_EXPONENT)
+        growth = (vectors * jnp.exp(jnp.clip(values, lowest, MAX_EXPONENT))) @ vectors.T
         return vectors @ ((drift @ vectors) / jnp.maximum(1.0, -values)), growth
     # ‖A⁴‖_F^¼ bounds the largest eigenvalue from above, by at most a factor dim^(1/8).
     identity = jnp.eye(dim, dtype=exponent.dtype)
@@ -168,27 +216,43 @@ def mean_rate(step: Int[Array, ""], num_steps: int, windows: BatchWindows | None
     return (1.0 / (late + 1.0 / largest)).astype(default_float())
 
 
+def finite_share(residuals: Float[Array, "draws dim"]) -> Float[Array, ""]:
+    """The share of the draws whose score is finite."""
+    return jnp.mean(jnp.all(jnp.isfinite(residuals), axis=-1), dtype=residuals.dtype)
+
+
+def is_far_too_wide(residuals: Float[Array, "draws dim"], reach: Float[Array, ""] | float) -> Bool[Array, ""]:
+    """Whether most odd parts of r, which for a Gaussian are (I − Lᵀ P L) u, are clipped."""
+    plus, minus = jnp.split(residuals, 2)
+    longest = jnp.max(jnp.abs(0.5 * plus - 0.5 * minus), axis=-1)
+    bound = MAX_RESIDUAL * math.sqrt(residuals.shape[-1]) * reach
+    return jnp.mean(~(longest < bound), dtype=residuals.dtype) > MANY_CLIPPED
+
+
 def even_and_odd(
-    residuals: Float[Array, "draws dim"],
+    residuals: Float[Array, "draws dim"], reach: Float[Array, ""] | float = 1.0
 ) -> tuple[Float[Array, "pairs dim"], Float[Array, "pairs dim"]]:
     """e and o of r(±u) = e ± o, each clipped to `MAX_RESIDUAL` √dim in length.
 
-    A draw whose score is not finite has r = 0. The remaining u then no longer have mean zero and second moment I, which
-    pulls q away from the region without scores.
+    A draw whose score is not finite is left out, and the others count for it: e and o are sums over the finite draws of
+    a pair, divided by the share of finite draws. The remaining u then no longer have mean zero and second moment I,
+    which pulls q away from the region without scores.
 
     Args:
         residuals: r at the draws; the second half of the draws mirrors the first.
+        reach: Factor of the bound, see `sivi.warmup.trust`.
     """
     finite = jnp.all(jnp.isfinite(residuals), axis=-1, keepdims=True)
     plus, minus = jnp.split(jnp.where(finite, residuals, 0.0), 2)
-    return _clipped(0.5 * plus + 0.5 * minus), _clipped(0.5 * plus - 0.5 * minus)
+    share = jnp.maximum(finite_share(residuals), 1.0 / residuals.shape[0])
+    return _clipped(0.5 * plus + 0.5 * minus, reach) / share, _clipped(0.5 * plus - 0.5 * minus, reach) / share
 
 
-def _clipped(vectors: Float[Array, "pairs dim"]) -> Float[Array, "pairs dim"]:
+def _clipped(vectors: Float[Array, "pairs dim"], reach: Float[Array, ""] | float) -> Float[Array, "pairs dim"]:
     # In units of the largest entry, whose square could overflow.
     largest = jnp.maximum(jnp.max(jnp.abs(vectors), axis=-1, keepdims=True), jnp.finfo(vectors.dtype).tiny)
-    unit = vectors / largest
-    length = largest * jnp.linalg.norm(unit, axis=-1, keepdims=True)
-    allowed = MAX_RESIDUAL * math.sqrt(vectors.shape[-1])
-    shorter: Array = allowed * unit / jnp.linalg.norm(unit, axis=-1, keepdims=True)
-    return jnp.where(length > allowed, shorter, vectors)
+    scaled = vectors / largest
+    length = jnp.linalg.norm(scaled, axis=-1, keepdims=True)
+    allowed = MAX_RESIDUAL * math.sqrt(vectors.shape[-1]) * reach
+    shorter: Array = allowed * (scaled / length)
+    return jnp.where(largest * length > allowed, shorter, vectors)

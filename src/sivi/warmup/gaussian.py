@@ -2,24 +2,20 @@
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Float, PRNGKeyArray
+from jaxtyping import Array, Int, PRNGKeyArray
 
 from .._arguments import as_key, check_count, default_float
 from .._batches import BatchWindows
 from .._random import BalancedNoise, side_by_side
-from ..coordinates import AffineMap
+from ..coordinates import AffineMap, DenseMap
 from ..targets import Target
-from ..targets.evaluate import check_batch_size, scores_at
+from ..targets.evaluate import check_batch_size
+from .attempts import MAX_TRIES, Attempt, Starts, best_attempt, pooled
 from .dense import fit_dense, num_pairs
 from .low_rank import fit_low_rank
-from .mixture_moments import NUM_ELBO_PAIRS, DenseGaussians, start_weights
+from .mixture_moments import NUM_ELBO_PAIRS, DenseGaussians
 from .rotation import array_shapes
-
-#: Starts are drawn from N(0, START_SD² I).
-START_SD = 2.0
-
-#: Tries for a start with a finite score.
-MAX_TRIES = 8
+from .status import drift_noise
 
 
 def gaussian_warmup(
@@ -37,7 +33,8 @@ def gaussian_warmup(
     covariance of their mixture. Its weights are the mass that each start has found, where the target knows its log
     density, and equal otherwise. The covariance has a part within and a part between the starts, so it covers modes
     that different starts have found. A start that fails (where the target is not finite) has weight zero; if all fail,
-    the map is the identity around the first start.
+    the map is the identity around the first start. A map that has not settled is tried again from other starts, see
+    `sivi.warmup.attempts`.
 
     The function works under `jit` and `vmap`, for example over keys. Points are evaluated in the blocks of
     `sivi.targets.evaluate`.
@@ -63,6 +60,21 @@ def gaussian_warmup(
         >>> (affine.matrix @ affine.matrix.T).round(2).tolist()
         [[4.0, 1.0], [1.0, 0.5]]
     """
+    return warmup_with_status(
+        key, target, num_starts=num_starts, num_steps=num_steps, batch_size=batch_size, rank=rank
+    )[0]
+
+
+def warmup_with_status(
+    key: PRNGKeyArray,
+    target: Target,
+    *,
+    num_starts: int,
+    num_steps: int = 300,
+    batch_size: int | None = None,
+    rank: int | None = None,
+) -> tuple[AffineMap, Int[Array, ""]]:
+    """The map of `gaussian_warmup`, and the code of its status, see `sivi.warmup.status`."""
     num_starts, num_steps = check_count("num_starts", num_starts), check_count("num_steps", num_steps)
     check_batch_size(target, batch_size)
     if rank is not None and check_count("rank", rank, minimum=0) >= target.dim:
@@ -74,8 +86,8 @@ def gaussian_warmup(
     starts_shape = num_starts, MAX_TRIES, target.dim
     if rank is not None:
         points = jax.random.normal(start_key, starts_shape, default_float())
-        means = _starts(points, target, windows)
-        return fit_low_rank(fit_key, weights_key, target, means, windows, num_steps, rank, array_shapes(target))
+        starts = Starts(points, target, windows)
+        return fit_low_rank(fit_key, weights_key, target, starts, windows, num_steps, rank, array_shapes(target))
     noise_key, step_key = jax.random.split(fit_key)
     noise = BalancedNoise(noise_key, num_pairs(target.dim), target.dim)
     weights_noise = BalancedNoise(weights_key, NUM_ELBO_PAIRS, target.dim, frames=noise.frames)
@@ -85,17 +97,14 @@ def gaussian_warmup(
         [starts_shape, noise.shape, weights_noise.shape],
         jax.random.normal,
     )
-    means = _starts(points, target, windows)
-    gaussians = DenseGaussians(*fit_dense(target, means, noise, normal, windows))
-    weights = start_weights(weights_noise.from_normals(weights_normal), target, gaussians)
-    return gaussians.mixture_map(weights, means[0])
+    noise_of_rows = drift_noise(windows, num_steps // 4)
+    starts, u = Starts(points, target, windows), weights_noise.from_normals(weights_normal)
 
+    def attempt(index: Int[Array, ""]) -> Attempt:
+        first, scale = starts.of_attempt(index)
+        fitted = fit_dense(target, first, scale, noise, normal, windows)
+        return pooled(u, target, first, fitted, DenseGaussians(fitted.mean, fitted.root), noise_of_rows)
 
-def _starts(
-    normal: Float[Array, "starts tries dim"], target: Target, windows: BatchWindows | None
-) -> Float[Array, "starts dim"]:
-    """Points with a finite score, if a few tries find them."""
-    points = START_SD * normal
-    scores = scores_at(target, points, None if windows is None else windows.at(jnp.int32(0)))
-    first = jnp.argmax(jnp.all(jnp.isfinite(scores), axis=-1), axis=1)  # 0 if there is none
-    return jnp.take_along_axis(points, first[:, None, None], axis=1)[:, 0]
+    zero, identity = jnp.zeros(target.dim, u.dtype), jnp.eye(target.dim, dtype=u.dtype)
+    best = best_attempt(attempt, DenseMap(zero, identity, identity, zero[0]))
+    return best.affine, best.code

@@ -34,11 +34,14 @@ from ..coordinates import AffineMap, DiagonalMap, LowRankMap, RotatedMap
 from ..coordinates.rotation import AxisRotation
 from ..targets import ControlVariate, Target, Whitened
 from ..targets.evaluate import scores_at
-from .dense import even_and_odd, mean_rate, rate
+from .attempts import Attempt, Starts, best_attempt, pooled
+from .dense import Fitted, even_and_odd, finite_share, mean_rate, rate
 from .directions import extreme_directions
-from .mixture_moments import NUM_ELBO_PAIRS, DiagonalGaussians, start_weights
+from .mixture_moments import NUM_ELBO_PAIRS, DiagonalGaussians
 from .newton_mean import refine_mean
 from .rotation import closed_form_axes, has_closed_form, identity_rotation, measure, per_row_identity, unit_scales
+from .status import RAN_AWAY, Evidence, drift_noise, steps_code
+from .trust import Trust, unit
 
 #: Pairs ±u per step.
 NUM_PAIRS = 16
@@ -70,41 +73,56 @@ def fit_low_rank(
     fit_key: PRNGKeyArray,
     weights_key: PRNGKeyArray,
     target: Target,
-    means: Float[Array, "starts dim"],
+    starts: Starts,
     windows: BatchWindows | None,
     num_steps: int,
     rank: int,
     shapes: tuple[tuple[int, ...], ...] = (),
-) -> AffineMap:
+) -> tuple[AffineMap, Int[Array, ""]]:
     """Mean-field from every start, then the moments of their mixture; then rounds of directions, mean and scale.
+
+    Returns the map and the code of its status. A mean-field fit that never moved or ran away says so itself; otherwise
+    the status is that of the last round.
 
     Args:
         fit_key: Random key.
         weights_key: Random key of the starts' weights.
         target: The target.
-        means: m₀ of every start; s₀ = 1.
+        starts: Where the starts are.
         windows: The rows of data of each step; None for all rows.
         num_steps: Steps of each start, and again of all rounds together.
         rank: r; 0 stops after the diagonal.
         shapes: The shapes of the arrays that x is made of. The coordinates are rotated along their axes first.
     """
     diagonal_key, rounds_key = jax.random.split(fit_key)
-    gaussians = DiagonalGaussians(*_fit_diagonal(diagonal_key, target, means, windows, num_steps))
     u = BalancedNoise(weights_key, NUM_ELBO_PAIRS, target.dim).draw(jax.random.fold_in(weights_key, 1))
-    diagonal = gaussians.mixture_map(start_weights(u, target, gaussians), means[0])
+
+    def attempt(index: Int[Array, ""]) -> Attempt:
+        first, scale = starts.of_attempt(index)
+        scales = jnp.broadcast_to(scale, first.shape)
+        fitted = _fit_diagonal(diagonal_key, target, first, windows, num_steps, scales)
+        noise = drift_noise(windows, num_steps // 4)
+        return pooled(u, target, first, fitted, DiagonalGaussians(fitted.mean, fitted.root), noise)
+
+    diagonal = (best := best_attempt(attempt, DiagonalMap(u[0], u[0]))).affine
+    assert isinstance(diagonal, DiagonalMap)
     rotation = identity_rotation(shapes)
     if rotation is None:
-        return diagonal if rank == 0 else _rounds(rounds_key, target, diagonal, windows, num_steps, NUM_ROUNDS, rank)
+        if rank == 0:
+            return diagonal, best.code
+        low_rank, code = _rounds(rounds_key, target, diagonal, windows, num_steps, NUM_ROUNDS, rank)
+        return low_rank, jnp.where(best.code >= RAN_AWAY, best.code, code)
     rotated = _fit_rotation(jax.random.fold_in(diagonal_key, 1), target, diagonal, windows, num_steps, rotation)
     if rank == 0:
-        return rotated
+        return rotated, best.code
     # The mean of the rounds is relative to the map around them.
     zero = jnp.zeros_like(diagonal.mean)
     around = eqx.tree_at(lambda a: a.inner.scale, rotated, jnp.ones_like(zero))
     num_rounds = NUM_CLOSED_FORM_ROUNDS if has_closed_form(target, rotation) else NUM_ROUNDS
-    inner = _rounds(rounds_key, Whitened(target, around), rotated.inner, windows, num_steps, num_rounds, rank)
+    inner, code = _rounds(rounds_key, Whitened(target, around), rotated.inner, windows, num_steps, num_rounds, rank)
     mean, inner = around.forward(inner.mean), eqx.tree_at(lambda a: a.mean, inner, zero)
-    return RotatedMap(mean, rotated.scale, rotated.rotation, inner)
+    affine = RotatedMap(mean, rotated.scale, rotated.rotation, inner)
+    return affine, jnp.where(best.code >= RAN_AWAY, best.code, code)
 
 
 def _fit_rotation(
@@ -130,10 +148,9 @@ def _fit_rotation(
     def fitted(key: Array, mean: Array, rotation: AxisRotation, sd: Array) -> tuple[Array, Array]:
         axes = RotatedMap(mean, scale, rotation, DiagonalMap(zero, jnp.ones_like(zero)))
         corrected = target if windows is None else ControlVariate.at(target, mean)
-        means, sds = _fit_diagonal(
-            key, Whitened(corrected, axes), zero[None], windows, num_steps // num_passes, sd[None]
-        )
-        return axes.forward(means[0]), sds[0]
+        steps = num_steps // num_passes
+        fitted = _fit_diagonal(key, Whitened(corrected, axes), zero[None], windows, steps, sd[None])
+        return axes.forward(fitted.mean[0]), fitted.root[0]
 
     def measured(state: tuple[Array, AxisRotation, Array], k: Array) -> tuple[tuple[Array, AxisRotation, Array], None]:
         mean, rotation, _ = state
@@ -166,28 +183,30 @@ def _fit_diagonal(
     means: Float[Array, "starts dim"],
     windows: BatchWindows | None,
     num_steps: int,
-    scales: Float[Array, "starts dim"] | None = None,
-) -> tuple[Float[Array, "starts dim"], Float[Array, "starts dim"]]:
-    """The mean-field optimum from every start: m and s, with s₀ = `scales`, or 1."""
+    scales: Float[Array, "starts dim"],
+) -> Fitted:
+    """The mean-field optimum from every start: m and s, with s₀ = `scales`."""
     noise = BalancedNoise(key, NUM_PAIRS, means.shape[1])
 
-    def one(affine: DiagonalMap, probe: Probe, u: Array, t: Array) -> tuple[DiagonalMap, Probe]:
+    def one(q: Fitted, trust: Trust, probe: Probe, u: Array, t: Array) -> tuple[Fitted, Trust, Probe]:
+        affine = DiagonalMap(q.mean, q.root)
         residuals, probe = _residuals(target, affine, u, probe, windows, t)
-        even, odd = even_and_odd(residuals)
+        even, odd = even_and_odd(residuals, trust.reach)
+        drift, gap = jnp.mean(even, axis=0), jnp.mean(odd * u[:NUM_PAIRS], axis=0)
         step = jnp.minimum(mean_rate(t, num_steps, windows), 1.0 / probe.largest)
-        gap = jnp.mean(odd * u[:NUM_PAIRS], axis=0)
         exponent = jnp.clip(0.5 * rate(t, num_steps) * gap, -MAX_EXPONENT, MAX_EXPONENT)
-        new = DiagonalMap(affine.mean + step * affine.scale * jnp.mean(even, axis=0), affine.scale * jnp.exp(exponent))
-        return _if_finite(new, affine), probe
+        new = _if_finite((q.mean + step * q.root * drift, q.root * jnp.exp(exponent)), (q.mean, q.root))
+        limited = trust.is_limited(drift, jnp.sum(unit(drift) ** 2 * gap))
+        mean, scale, trust = trust.advanced((q.mean, q.root), new, finite_share(residuals), limited)
+        return Fitted(mean, scale, q.evidence.add(drift, gap, t, num_steps)), trust, probe
 
-    def step(state: tuple[DiagonalMap, Probe], t: Array) -> tuple[tuple[DiagonalMap, Probe], None]:
+    def step(state: tuple[Fitted, Trust, Probe], t: Array) -> tuple[tuple[Fitted, Trust, Probe], None]:
         u = noise.draw(jax.random.fold_in(key, t))
-        return jax.vmap(lambda affine, probe: one(affine, probe, u, t))(*state), None
+        return jax.vmap(lambda q, trust, probe: one(q, trust, probe, u, t))(*state), None
 
     probes = jax.vmap(lambda k: _new_probe(k, means.shape[1]))(jax.random.split(key, means.shape[0]))
-    start = jax.vmap(DiagonalMap)(means, jnp.ones_like(means) if scales is None else scales), probes
-    (affine, _), _ = jax.lax.scan(step, start, jnp.arange(num_steps))
-    return affine.mean, affine.scale
+    start = jax.vmap(lambda m, s: (Fitted(m, s, Evidence.none(s)), Trust.at(m, s)))(means, scales)
+    return jax.lax.scan(step, (*start, probes), jnp.arange(num_steps))[0][0]
 
 
 def _rounds(
@@ -198,15 +217,15 @@ def _rounds(
     num_steps: int,
     num_rounds: int,
     rank: int,
-) -> LowRankMap:
-    """Rounds of directions, mean and scale from a diagonal Gaussian; then Newton steps of the mean."""
+) -> tuple[LowRankMap, Int[Array, ""]]:
+    """Rounds of directions, mean and scale from a diagonal Gaussian; then Newton steps of the mean. And the status."""
     steps_per_round = max(1, num_steps // num_rounds)
     dim, num_steps = diagonal.dim, num_rounds * steps_per_round
     start_key, probe_key, noise_key, directions_key = jax.random.split(key, 4)
     noise = BalancedNoise(noise_key, NUM_PAIRS, dim)
 
-    def one_round(state: tuple[LowRankMap, Probe, Array], index: Int[Array, ""]) -> tuple[tuple, None]:
-        affine, probe, gap = state
+    def one_round(state: tuple[LowRankMap, Probe, Array, Array], index: Int[Array, ""]) -> tuple[tuple, None]:
+        affine, probe, gap, _ = state
         scale = affine.scale / jnp.sqrt(jnp.clip(1.0 - gap, 1.0 / MAX_ROUND_FACTOR, MAX_ROUND_FACTOR))
         directions, stretch = extreme_directions(
             jax.random.fold_in(directions_key, index), target, affine, scale, windows, index * steps_per_round
@@ -218,27 +237,31 @@ def _rounds(
             lambda a: (a.mean, a.scale, a.stretch), affine, (jnp.zeros_like(scale), unit, 1.0 / affine.stretch)
         )  # u ↦ K⁻ᵀ u
 
-        def step(state: tuple[Array, Probe, Array], i: Array) -> tuple[tuple[Array, Probe, Array], None]:
-            mean, probe, gap = state
+        def step(state: tuple[Array, Probe, Array, Array], i: Array) -> tuple[tuple[Array, Probe, Array, Array], None]:
+            mean, probe, gap, drift = state
             t = index * steps_per_round + i
             u = noise.draw(jax.random.fold_in(noise_key, t))
             current = eqx.tree_at(lambda a: a.mean, affine, mean)
             residuals, probe = _residuals(corrected, current, u, probe, windows, t)
             even, odd = even_and_odd(residuals)
             rho = jnp.minimum(mean_rate(t, num_steps, windows), 1.0 / probe.largest)
-            new_mean = current.forward(rho * jnp.mean(even, axis=0))
+            one_drift = jnp.mean(even, axis=0)
+            new_mean = current.forward(rho * one_drift)
             products = jax.vmap(dual.forward)(odd) * jax.vmap(dual.forward)(u[:NUM_PAIRS])
-            return (_if_finite(new_mean, mean), probe, gap + jnp.mean(products, axis=0) / steps_per_round), None
+            gap, drift = gap + jnp.mean(products, axis=0) / steps_per_round, drift + one_drift / steps_per_round
+            return (_if_finite(new_mean, mean), probe, gap, drift), None
 
-        inner = (affine.mean, probe, jnp.zeros_like(scale))
-        (mean, probe, gap), _ = jax.lax.scan(step, inner, jnp.arange(steps_per_round))
-        return (eqx.tree_at(lambda a: a.mean, affine, mean), probe, jnp.nan_to_num(gap)), None
+        inner = (affine.mean, probe, jnp.zeros_like(scale), jnp.zeros_like(scale))
+        (mean, probe, gap, drift), _ = jax.lax.scan(step, inner, jnp.arange(steps_per_round))
+        return (eqx.tree_at(lambda a: a.mean, affine, mean), probe, jnp.nan_to_num(gap), drift), None
 
     frame = jnp.linalg.qr(jax.random.normal(start_key, (dim, rank), diagonal.mean.dtype))[0]
     start = LowRankMap(diagonal.mean, diagonal.scale, frame, jnp.ones(rank, diagonal.mean.dtype))
-    state = start, _new_probe(probe_key, dim), jnp.zeros_like(diagonal.scale)
-    (affine, _, _), _ = jax.lax.scan(one_round, state, jnp.arange(num_rounds))
-    return refine_mean(jax.random.fold_in(key, 4), target, affine, windows)
+    zero = jnp.zeros_like(diagonal.scale)
+    state = start, _new_probe(probe_key, dim), zero, zero
+    (affine, _, gap, drift), _ = jax.lax.scan(one_round, state, jnp.arange(num_rounds))
+    code = steps_code(drift, gap, drift_noise(windows, steps_per_round))
+    return refine_mean(jax.random.fold_in(key, 4), target, affine, windows), code
 
 
 def _new_probe(key: PRNGKeyArray, dim: int) -> Probe:

@@ -59,8 +59,10 @@ class DenseGaussians(eqx.Module):
         """u = L_j⁻¹ (x − m_j) for one start j."""
         return (x - self.means[j]) @ self.inverses[j].T
 
-    def mixture_map(self, weights: Float[Array, " starts"], fallback: Float[Array, " dim"]) -> DenseMap:
-        """The map of the mixture's mean and covariance, within and between the starts.
+    def mixture_map(
+        self, weights: Float[Array, " starts"], fallback: Float[Array, " dim"]
+    ) -> tuple[DenseMap, Bool[Array, ""]]:
+        """The map of the mixture's mean and covariance, within and between the starts; and whether there is one.
 
         The covariance is computed in the coordinates of the start with the largest weight w. There it is at least w I,
         so float32 can hold condition numbers as large as those of the L_k.
@@ -84,12 +86,13 @@ class DenseGaussians(eqx.Module):
         back = jax.scipy.linalg.solve_triangular(factor, inverse, lower=True)
         usable = usable & jnp.all(jnp.isfinite(matrix)) & jnp.all(jnp.isfinite(back))
         log_det = self.log_dets[best] + jnp.sum(jnp.log(jnp.diagonal(factor)))
-        return DenseMap(
+        affine = DenseMap(
             jnp.where(usable, mean, fallback),
             jnp.where(usable, matrix, identity),
             jnp.where(usable, back, identity),
             jnp.where(usable, log_det, 0.0),
         )
+        return affine, usable
 
 
 class DiagonalGaussians(eqx.Module):
@@ -115,19 +118,22 @@ class DiagonalGaussians(eqx.Module):
         """u = (x − m_j) / s_j for one start j."""
         return (x - self.means[j]) / self.scales[j]
 
-    def mixture_map(self, weights: Float[Array, " starts"], fallback: Float[Array, " dim"]) -> DiagonalMap:
+    def mixture_map(
+        self, weights: Float[Array, " starts"], fallback: Float[Array, " dim"]
+    ) -> tuple[DiagonalMap, Bool[Array, ""]]:
         """As for `DenseGaussians`: the mixture's mean and standard deviations."""
         usable, mean = _mixture_mean(weights, self.means)
         kept = (weights > 0)[:, None]
         scale = jnp.sqrt(weights @ jnp.where(kept, self.scales**2 + (self.means - mean) ** 2, 0.0))
         usable = usable & jnp.all(jnp.isfinite(scale) & (scale > 0))
-        return DiagonalMap(jnp.where(usable, mean, fallback), jnp.where(usable, scale, jnp.ones_like(scale)))
+        affine = DiagonalMap(jnp.where(usable, mean, fallback), jnp.where(usable, scale, jnp.ones_like(scale)))
+        return affine, usable
 
 
 def start_weights(
     u: Float[Array, "draws dim"], target: Target, gaussians: DenseGaussians | DiagonalGaussians
-) -> Float[Array, " starts"]:
-    """The weights w_k of the starts; equal weights for a target that knows only its score.
+) -> tuple[Float[Array, " starts"], Float[Array, ""]]:
+    """The weights w_k of the starts, equal for a target that knows only its score; and the log of all mass found.
 
     Where log p is not finite at some draws of q_k, the mean is over the other draws, plus the log of their share. A
     start that failed has weight zero; if all have failed, all weights are zero.
@@ -159,16 +165,21 @@ def start_weights(
     # log p − log q̄ up to a constant: ½‖u‖² takes the place of −log q_k, with no noise where q_k = p.
     terms = log_p + 0.5 * jnp.sum(u**2, axis=1) - jax.nn.logsumexp(relative, axis=0)
     finite = finite & jnp.isfinite(terms)
-    mean = jnp.sum(jnp.where(finite, terms, 0.0), axis=1) / jnp.maximum(jnp.sum(finite, axis=1), 1)
+    # Divided before they are summed, since the sum of log densities near −10³⁸ would overflow.
+    count = jnp.maximum(jnp.sum(finite, axis=1, keepdims=True), 1)
+    mean = jnp.sum(jnp.where(finite, terms, 0.0) / count, axis=1)
     log_weights = mean + jnp.log(share) + log_dets
     return _softmax(jnp.where(succeeded & jnp.isfinite(log_weights), log_weights, -jnp.inf))
 
 
-def _softmax(values: Float[Array, " num"]) -> Float[Array, " num"]:
+def _softmax(values: Float[Array, " num"]) -> tuple[Float[Array, " num"], Float[Array, ""]]:
+    """The softmax of values, all zero if all are −inf; and log Σ exp."""
     # If all are −inf: exp(−inf − 0), not exp(NaN).
     top = jnp.max(values)
-    weights = jnp.exp(values - jnp.where(jnp.isfinite(top), top, 0.0))
-    return weights / jnp.maximum(jnp.sum(weights), jnp.finfo(values.dtype).tiny)
+    top = jnp.where(jnp.isfinite(top), top, 0.0)
+    weights = jnp.exp(values - top)
+    total = jnp.sum(weights)
+    return weights / jnp.maximum(total, jnp.finfo(values.dtype).tiny), top + jnp.log(total)
 
 
 def _mixture_mean(weights: Array, means: Array) -> tuple[Bool[Array, ""], Array]:
