@@ -16,6 +16,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from .._backend import matmul_precision
 from .._batches import BATCHING, Batches
 from .._errors import FitDiverged
+from .._programs import compiled
 from .._progress import ProgressBar
 from .._repeats import across_repeats, repeat_keys
 from .._run import FitSettings, Run, RunState
@@ -78,12 +79,12 @@ def _run_keys(keys: RepeatKeys) -> Key[Array, "2 repeats"]:
     return jax.vmap(lambda key: jax.random.split(jax.random.fold_in(key, 1)), out_axes=1)(keys)
 
 
-@eqx.filter_jit
+@compiled
 def _centre_scores(target: Target, affines: AffineMap, repeats: int) -> Float[Array, "repeats dim"]:
     return across_repeats(functools.partial(member.score_at_centre, target), repeats, affines)
 
 
-@eqx.filter_jit
+@compiled
 def run_chunk(
     state: RunState,
     first: Int[Array, ""],

@@ -14,6 +14,7 @@ from jaxtyping import Array, Float, Key, PyTree
 from .._arguments import as_key, check_count, check_kind, default_float, describe
 from .._backend import compiles_in_background, matmul_precision, short_program_options
 from .._batches import BATCHING
+from .._programs import compiled
 from .._repeats import across_repeats, repeat_keys, stack_repeats
 from .._run import FitSettings, Run, RunState
 from .._types import KeyLike, RepeatKeys
@@ -26,7 +27,7 @@ from ..objectives import Objective
 from ..schedules import RunPlan
 from ..stopping import Plateau, init_stop
 from ..targets import Target
-from ..targets.evaluate import check_batch_size, check_shapes, log_probs_at, scores_at
+from ..targets.evaluate import check_batch_size, check_memory, check_shapes, log_probs_at, scores_at
 from . import member
 from .compile_ahead import compiling_in_background, zeros_like_output
 from .loop import compile_chunk, inputs_of
@@ -66,6 +67,7 @@ def settings_of(target: Target, recipe: Recipe, given: FitArguments) -> tuple[Fi
     check_rows(target, batch_size)
     check_shapes(target, log_prob=target.knows_log_prob)
     objective = recipe.objective(target, family) if objective is None else objective
+    check_memory(target, _num_particles(objective))
     batching = "shuffle" if given.batching is None else _checked_batching(given.batching)
     shapes = eqx.filter_eval_shape(lambda: recipe.family(jax.random.key(0))) if family is None else family
     objective.bind(RunPlan.of(num_steps, batching)).check(shapes, target)
@@ -82,6 +84,13 @@ def settings_of(target: Target, recipe: Recipe, given: FitArguments) -> tuple[Fi
         stop_rule=stop_rule_of(given.stop, recipe.stop_rule() if given.objective is None else None),
     )
     return settings, coordinates
+
+
+def _num_particles(objective: Any) -> int:
+    """Points that an update evaluates side by side, as far as an objective, or the one that it wraps, says so."""
+    while objective is not None and not hasattr(objective, "num_particles"):
+        objective = getattr(objective, "objective", None)
+    return 1 if objective is None else objective.num_particles
 
 
 def stop_rule_of(stop: object, automatic: Plateau | None) -> Plateau | None:
@@ -193,7 +202,7 @@ def _split_keys(keys: RepeatKeys) -> Key[Array, "4 repeats"]:
     return jax.vmap(lambda key: jax.random.split(jax.random.fold_in(key, 0), 4), out_axes=1)(keys)
 
 
-@eqx.filter_jit
+@compiled
 def _families(recipe: Recipe, keys: RepeatKeys) -> Family:
     return across_repeats(recipe.family, len(keys), keys)
 
@@ -206,7 +215,7 @@ def initial_states(
     return across_repeats(one, len(keys), keys, families, affines)
 
 
-_initial_states = eqx.filter_jit(initial_states)
+_initial_states = compiled(initial_states)
 
 
 def _warm_up(recipe: Recipe, keys: RepeatKeys, target: Target, batch_size: int | None, repeats: int) -> AffineMap:
@@ -216,10 +225,10 @@ def _warm_up(recipe: Recipe, keys: RepeatKeys, target: Target, batch_size: int |
 
 @functools.cache
 def _compiled_warm_up(**options: str) -> Callable[..., AffineMap]:
-    return eqx.filter_jit(_warm_up, compiler_options=options) if options else eqx.filter_jit(_warm_up)
+    return compiled(_warm_up, options)
 
 
-@eqx.filter_jit
+@compiled
 def _family_points(families: Family, affines: AffineMap, keys: RepeatKeys) -> Float[Array, "points dim"]:
     """Draws of the families at their start."""
     points = across_repeats(functools.partial(member.draws_of, _NUM_POINTS), len(keys), families, affines, keys)
@@ -232,13 +241,13 @@ def _normal_points(affines: AffineMap, repeats: int, dim: int) -> Float[Array, "
     return _forward(affines, jnp.asarray(u, default_float()))
 
 
-@eqx.filter_jit
+@compiled
 def _forward(affines: AffineMap, u: Float[Array, "repeats each dim"]) -> Float[Array, "points dim"]:
     points = across_repeats(member.points_of, len(u), affines, u)
     return points.reshape(-1, u.shape[-1])
 
 
-@eqx.filter_jit
+@compiled
 def _values_at(target: Target, points: Float[Array, "points dim"]) -> dict[str, Array]:
     """The log density, where known, and the score."""
     values = {"log density": log_probs_at(target, points)} if target.knows_log_prob else {}
