@@ -18,7 +18,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax.extend import core
 
-#: Rules of derivatives that use further rules of their own are followed this far.
+#: A rule of a derivative uses the function again, which has a rule. They are followed to the third derivative; a
+#: program of this library takes two at most.
 _MAX_DEPTH = 3
 
 #: Primitives with a rule for their derivative, and those of their parameters that a trace of the derivative stands for.
@@ -29,6 +30,8 @@ _RULES = {
 }
 #: Primitives whose Python function runs together with the program, and is not traced.
 _CALLBACKS = {"pure_callback", "io_callback", "debug_callback"}
+#: Primitives that take a precision.
+_PRODUCTS = {"dot_general", "conv_general_dilated"}
 #: Packages whose objects compare by all that they hold.
 _TRUSTED = {"jax", "jaxlib", "numpy", "ml_dtypes"}
 
@@ -49,7 +52,7 @@ def key_of(value: Any, depth: int = 0) -> Hashable:
         return dict, *((key_of(name, depth), key_of(value[name], depth)) for name in sorted(value, key=repr))
     if isinstance(value, (set, frozenset)):
         return frozenset, frozenset(key_of(item, depth) for item in value)
-    return (type(value), value) if _is_plain(value) else object()
+    return (type(value), value) if _is_plain(value) and _is_hashable(value) else object()
 
 
 def _is_plain(value: Any) -> bool:
@@ -62,9 +65,15 @@ def _is_plain(value: Any) -> bool:
         return _package(value) in _TRUSTED and not getattr(value, "__closure__", None)
     if isinstance(value, jax.sharding.Mesh):  # which can be called, as a decorator
         return True
-    if _package(type(value)) not in _TRUSTED or callable(value) or hasattr(value, "call_wrapped"):
+    return _package(type(value)) in _TRUSTED and not callable(value) and not hasattr(value, "call_wrapped")
+
+
+def _is_hashable(value: Any) -> bool:
+    try:
+        hash(value)
+    except TypeError:
         return False
-    return type(value).__hash__ not in (None, object.__hash__) or type(value).__eq__ is object.__eq__
+    return True
 
 
 def _package(thing: Any) -> str:
@@ -116,7 +125,7 @@ def _parameters_key(jaxpr: core.Jaxpr, equation: Any, depth: int) -> Hashable:
             parameters = {key: value for key, value in parameters.items() if key not in _RULES[name]}
     elif name in _CALLBACKS and _package(type(equation.primitive)) in _TRUSTED:
         callback = parameters.pop("callback", None)
-        rule = (callback,) if isinstance(callback, Hashable) else object()
+        rule = (callback,) if _is_hashable(callback) else object()
     return rule, key_of(parameters, depth)
 
 
@@ -209,6 +218,37 @@ def _evaluate(closed: core.ClosedJaxpr, arrays: Iterator[Any], arguments: Sequen
             results = _evaluate(inner, arrays, list(map(read, equation.invars)))
         values.update(zip(equation.outvars, results, strict=True))
     return list(map(read, jaxpr.outvars))
+
+
+def with_precision(jaxpr: core.Jaxpr, precision: Any) -> core.Jaxpr:
+    """The traced function with another precision of those matrix products for which none was said."""
+
+    def changed(value: Any) -> Any:
+        if isinstance(value, core.ClosedJaxpr):
+            return core.ClosedJaxpr(with_precision(value.jaxpr, precision), value.consts)
+        if isinstance(value, core.Jaxpr):
+            return with_precision(value, precision)
+        if isinstance(value, tuple) and any(isinstance(item, (core.Jaxpr, core.ClosedJaxpr)) for item in value):
+            items = map(changed, value)
+            return type(value)(*items) if hasattr(value, "_fields") else tuple(items)
+        return value
+
+    def equation_with(equation: Any) -> Any:
+        parameters = {name: changed(value) for name, value in equation.params.items()}
+        if equation.primitive.name in _PRODUCTS and parameters.get("precision") is None:
+            parameters["precision"] = precision
+        return equation.replace(params=parameters)
+
+    return jaxpr.replace(eqns=list(map(equation_with, jaxpr.eqns)))
+
+
+def default_precision() -> Any:
+    """The precision that JAX gives a matrix product now, if none is said."""
+    if jax.config.jax_default_matmul_precision is None:
+        return None
+    square = jax.ShapeDtypeStruct((1, 1), jnp.float32)
+    closed = jax.make_jaxpr(lambda a: jax.lax.dot(a, a))(square)
+    return next(equation.params["precision"] for equation in closed.jaxpr.eqns if equation.primitive.name in _PRODUCTS)
 
 
 def largest_result(jaxpr: core.Jaxpr, depends: Sequence[bool]) -> int:

@@ -145,7 +145,8 @@ def _new_program(function: Callable[..., Any], treedef: Any, others: list[Any], 
 
 
 def _static_key(leaf: Any) -> Hashable:
-    return type(leaf), leaf  # 1, 1.0 and True are equal, and make other programs
+    # 1, 1.0 and True are equal, and so are 0.0 and -0.0, but they do not make the same programs.
+    return type(leaf), leaf.hex() if isinstance(leaf, float) else leaf
 
 
 def _array_key(array: Any) -> Hashable:

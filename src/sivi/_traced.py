@@ -15,7 +15,7 @@ import jax.numpy as jnp
 from jax.extend import core
 from jaxtyping import Array, PyTree
 
-from ._jaxprs import key_of, largest_result, without_constants
+from ._jaxprs import default_precision, key_of, largest_result, with_precision, without_constants
 
 
 class Trace:
@@ -32,7 +32,8 @@ class Trace:
         types, self.in_tree = jax.tree.flatten(example)
         self.in_types = [(leaf.shape, leaf.dtype) for leaf in types]
         self.out_tree, self.out_static = structure
-        self.function = core.jaxpr_as_fun(jaxpr)
+        self._closed = jaxpr
+        self._with_precision: dict[Hashable, core.ClosedJaxpr] = {None: jaxpr}
         marks = [False] * num_arrays + [True] * len(types)
         self.numbers_per_point = largest_result(jaxpr.jaxpr, marks)
         static, static_tree = jax.tree.flatten(self.out_static)
@@ -42,6 +43,14 @@ class Trace:
             *map(key_of, (self.in_tree, self.out_tree, static_tree, static)),
         )
         self._hash = hash(self._key)
+
+    def evaluate(self, *inputs: Array) -> list[Array]:
+        """What the function returns, with matrix products in the precision that is the default now."""
+        precision = default_precision()
+        if precision not in self._with_precision:
+            changed = with_precision(self._closed.jaxpr, precision)
+            self._with_precision[precision] = core.ClosedJaxpr(changed, self._closed.consts)
+        return core.jaxpr_as_fun(self._with_precision[precision])(*inputs)
 
     def __eq__(self, other: object) -> bool:
         return self is other or (isinstance(other, Trace) and self._hash == other._hash and self._key == other._key)
@@ -66,9 +75,10 @@ class Traced(eqx.Module):
         types = [(jnp.shape(leaf), jnp.result_type(leaf)) for leaf in leaves]
         if tree != self.trace.in_tree or types != self.trace.in_types:
             raise TypeError(
-                f"a traced function takes what it was traced with: {_text(self.trace.in_types)}; got {_text(types)}."
+                f"a function that was given for {_text(self.trace.in_types)} cannot take {_text(types)}: if "
+                "jax_enable_x64 has changed since, give it again."
             )
-        found = jax.tree.unflatten(self.trace.out_tree, self.trace.function(*self.arrays, *leaves))
+        found = jax.tree.unflatten(self.trace.out_tree, self.trace.evaluate(*self.arrays, *leaves))
         return eqx.combine(found, self.trace.out_static)
 
     @property

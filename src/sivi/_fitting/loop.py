@@ -35,6 +35,9 @@ from .report import Callback, is_true, report_of
 MAX_SKIPPED_SHARE = 0.1
 MAX_SKIPPED_IN_A_ROW = 100
 
+#: Up to this many updates, the metrics of a chunk have one length whatever the length of the run: one program for all.
+_SHORT_CHUNK = 10_000
+
 
 class LoopInputs(eqx.Module):
     """What all updates of a run share; all but objective, target and rule with a leading axis of repeats.
@@ -143,7 +146,12 @@ def compile_chunk(settings: FitSettings, state: RunState, inputs: LoopInputs, ch
     """Run no update at all, which compiles the program of all updates."""
     steps = (jnp.int32(0), jnp.int32(0), jnp.int32(settings.num_steps))
     with matmul_precision(settings.precision):
-        run_chunk(state, *steps, inputs, chunk_size)
+        run_chunk(state, *steps, inputs, _chunk_length(settings, chunk_size))
+
+
+def _chunk_length(settings: FitSettings, chunk_size: int) -> int:
+    """Updates for which a chunk has memory: no more than the run has, if they are many."""
+    return min(chunk_size, max(_SHORT_CHUNK, settings.num_steps))
 
 
 @dataclass(frozen=True)
@@ -210,8 +218,9 @@ def _next_chunk(
 ) -> tuple[int, RunState, dict[str, np.ndarray]]:
     """The step after one more chunk, the state, and the metrics: (updates,), or (repeats, updates)."""
     steps = (jnp.int32(n) for n in (step, min(step + chunk_size, settings.num_steps), settings.num_steps))
+    length = _chunk_length(settings, chunk_size)
     with matmul_precision(settings.precision):
-        done, state, recorded = jax.block_until_ready(run_chunk(state, *steps, inputs, chunk_size))
+        done, state, recorded = jax.block_until_ready(run_chunk(state, *steps, inputs, length))
     metrics = {name: np.asarray(values)[: int(done) - step].T for name, values in recorded.items()}
     single = settings.repeats == 1
     return int(done), state, {name: values[0] if single else values for name, values in metrics.items()}
