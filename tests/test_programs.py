@@ -191,7 +191,7 @@ def test_options_reach_the_compiler(cache):
 
 
 def test_threads_share_programs(cache):
-    scaled, traces = counted()
+    scaled, _ = counted()
     scaled(jnp.ones(2), 0)
     wrong = []
 
