@@ -7,6 +7,7 @@ that has changed makes another trace, and an array that has changed is another a
 """
 
 from collections.abc import Callable, Hashable
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any
 
 import equinox as eqx
@@ -107,6 +108,18 @@ def traced(function: Callable[..., Any], *example: PyTree) -> Traced:
     jaxpr, arrays = without_constants(closed)
     structure = jax.tree.structure(shapes), static
     return Traced(tuple(map(jnp.asarray, arrays)), Trace(jaxpr, len(arrays), example, structure))
+
+
+def traced_functions(tree: PyTree) -> list[Traced]:
+    """The traced functions in a tree."""
+    nodes = jax.tree.leaves(tree, is_leaf=lambda node: isinstance(node, Traced))
+    return [node for node in nodes if isinstance(node, Traced)]
+
+
+def float_types_of(tree: PyTree) -> AbstractContextManager[object]:
+    """Within it, JAX has the float types that the traced functions in a tree were given for."""
+    types = [dtype for function in traced_functions(tree) for _, dtype in function.trace.in_types]
+    return jax.enable_x64(jnp.float64 in types) if types else nullcontext()
 
 
 def _text(types: list[tuple[tuple[int, ...], Any]]) -> str:

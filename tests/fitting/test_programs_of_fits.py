@@ -135,6 +135,22 @@ def test_a_model_with_data_is_compiled_once_whatever_the_data(compilations):
     assert compilations[done:] == []
 
 
+@pytest.mark.parametrize("is_score", [False, True])
+def test_a_fit_is_saved_where_float_types_are_others(tmp_path, is_score):
+    def target():
+        return ScoreFunction(lambda x: -x, 2) if is_score else LogDensity(lambda x: -0.5 * jnp.sum(x**2), 2)
+
+    with jax.enable_x64(True):
+        posterior = quick_fit(target(), None)
+    posterior.save(tmp_path / "fit.sivi")
+    with jax.enable_x64(True):
+        assert sivi.load(tmp_path / "fit.sivi", target=target()).target is not None
+        posterior = quick_fit(target(), None)
+    quick_fit(target(), None).save(tmp_path / "fit.sivi")
+    with pytest.raises(TypeError, match=r"given for float64\[2\] cannot take float32\[2\]"):
+        posterior.target.score(jnp.ones(2))
+
+
 def test_a_long_chunk_takes_no_more_memory_than_the_run():
     posterior = quick_fit(closure(), chunk_size=10**9)  # 8 GB for two metrics, if all of it were allocated
     np.testing.assert_array_equal(posterior.history["loss"], quick_fit(closure()).history["loss"])

@@ -20,7 +20,7 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from .._arguments import check_count, default_float, describe
 from .._errors import MissingLogProb
-from .._traced import Traced
+from .._traced import traced_functions
 from .base import Target
 from .curvature import KnowsCurvature
 
@@ -101,8 +101,7 @@ def rows_of(target: Target) -> int:
 
 def _largest_array(target: Target) -> int:
     """Numbers in the largest array that a user's function computes for one point; 1 if there is no such function."""
-    nodes = jax.tree.leaves(target, is_leaf=lambda node: isinstance(node, Traced))
-    return max((node.numbers_per_point for node in nodes if isinstance(node, Traced)), default=1)
+    return max((function.numbers_per_point for function in traced_functions(target)), default=1)
 
 
 def check_memory(target: Target, num_points: int) -> None:

@@ -7,6 +7,7 @@ from jaxtyping import Array, Float
 
 from .._arguments import default_float
 from .._programs import compiled
+from .._traced import float_types_of
 from .base import Target
 
 _POINTS = 4
@@ -15,7 +16,8 @@ _POINTS = 4
 def fingerprint_of(target: Target) -> Float[np.ndarray, "points dim"]:
     """The target's score at a few fixed points: enough to tell one model from another."""
     points = np.random.default_rng(0).normal(size=(_POINTS, target.dim))
-    return np.asarray(_scores(target, jnp.asarray(points, default_float())), np.float64)
+    with float_types_of(target):  # a file may be written where they are others than in the fit
+        return np.asarray(_scores(target, jnp.asarray(points, default_float())), np.float64)
 
 
 @compiled
