@@ -9,6 +9,7 @@ once under the index checks of `checkify` before the fit.
 from collections.abc import Callable
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jax.experimental import checkify
 from jaxtyping import Array, Float, Int, PyTree
@@ -118,7 +119,7 @@ def as_target(target: object, dim: int | None = None, like: PyTree | None = None
         raise TypeError(f"target must be a sivi Target or a function x -> log p(x); got {describe(target)}.")
     wrapped = LogDensity(target, dim, like=like)
     try:
-        hoisted = traced(target, wrapped.layout.unravel(jnp.zeros(wrapped.dim, default_float())))
+        hoisted = traced(target, _point(wrapped.layout))
     except Exception as error:
         error.add_note(f"(raised by the log density given as target, called with {_shapes(wrapped.layout)})")
         raise
@@ -132,10 +133,14 @@ def _with_traced_function(target: Target) -> Target:
     if not isinstance(target, (LogDensity, ScoreFunction)) or isinstance(target.function, Traced):
         return target
     try:
-        point = target.layout.unravel(jnp.zeros(target.dim, default_float()))
-        return _with_function(target, traced(target.function, point))
+        return _with_function(target, traced(target.function, _point(target.layout)))
     except Exception:
         return target
+
+
+def _point(layout: Layout) -> PyTree:
+    """A point in the user's structure, by shapes and types alone: nothing is compiled."""
+    return jax.eval_shape(layout.unravel, jax.ShapeDtypeStruct((layout.dim,), default_float()))
 
 
 def _with_function(target: LogDensity | ScoreFunction, function: Traced) -> Target:
