@@ -190,6 +190,21 @@ def test_options_reach_the_compiler(cache):
     np.testing.assert_array_equal(compiled(lambda x: x + 1, {"xla_cpu_enable_fast_math": "False"})(jnp.ones(2)), 2.0)
 
 
+def test_an_error_of_equinox_says_its_sentence_and_no_more(cache, capfd):
+    checked = compiled(lambda x: eqx.error_if(x, x > 1.0, "x is too large"))
+    assert float(checked(jnp.float32(0.5))) == 0.5
+    with pytest.raises(eqx.EquinoxRuntimeError, match=r"^x is too large$"):
+        checked(jnp.float32(2.0))
+    assert capfd.readouterr().err == ""
+
+    def fail(x):
+        raise ZeroDivisionError("by nought")
+
+    failing = compiled(lambda x: jax.pure_callback(fail, x, x))
+    with pytest.raises((jax.errors.JaxRuntimeError, ValueError), match="by nought"):
+        failing(jnp.float32(2.0))
+
+
 def test_threads_share_programs(cache):
     scaled, _ = counted()
     scaled(jnp.ones(2), 0)

@@ -10,11 +10,13 @@ and types of their arrays. Each has a function of its own under `jax.jit`, so th
 function, and sees to all else that a program depends on: precision, device, float types.
 """
 
+import contextlib
 import functools
 import gc
+import logging
 import threading
 from collections import OrderedDict
-from collections.abc import Callable, Hashable
+from collections.abc import Callable, Hashable, Iterator
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
@@ -125,10 +127,31 @@ def compiled(function: Callable[P, R], options: dict[str, str] | None = None) ->
         others = [None if eqx.is_array(leaf) else leaf for leaf in leaves]
         key = (call, treedef, *map(_static_key, others), *map(_array_key, arrays))
         program = PROGRAMS.get(key, lambda: _new_program(function, treedef, others, options))
-        found, rest = jax.block_until_ready(program(arrays))
+        with _errors_of_equinox():
+            found, rest = jax.block_until_ready(program(arrays))
         return eqx.combine(found, rest.tree)
 
     return call
+
+
+@contextlib.contextmanager
+def _errors_of_equinox() -> Iterator[None]:
+    """An `equinox.error_if` in a user's function says its sentence, without the tracebacks of JAX around it."""
+    logger, mark = logging.getLogger("jax._src.callback"), "_EquinoxRuntimeError: "
+
+    def is_news(record: logging.LogRecord) -> bool:
+        return record.getMessage() != "jax.pure_callback failed"  # which the error says as well
+
+    logger.addFilter(is_news)
+    try:
+        yield
+    except (jax.errors.JaxRuntimeError, ValueError) as error:  # which of the two depends on the path through JAX
+        if mark not in str(error):
+            raise
+        sentence = str(error).rpartition(mark)[2].partition("\n\n")[0].strip()
+        raise eqx.EquinoxRuntimeError(sentence) from None
+    finally:
+        logger.removeFilter(is_news)
 
 
 def _new_program(function: Callable[..., Any], treedef: Any, others: list[Any], options: dict[str, str] | None) -> Any:
