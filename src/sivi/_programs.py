@@ -28,7 +28,7 @@ from jaxtyping import PyTree
 P = ParamSpec("P")
 R = TypeVar("R")
 
-#: Programs kept, at most: those of about six fits of different densities, with their draws and checks.
+#: Programs kept, at most: those of about ten fits of different densities, or of a few whose posteriors are used a lot.
 MAX_PROGRAMS = 48
 
 #: Share of the memory maps that a process may have, beyond which old programs are dropped even if they are few.
