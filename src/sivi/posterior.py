@@ -5,7 +5,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -13,6 +12,7 @@ from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from ._arguments import as_key, check_count, default_float
 from ._layout import Layout
+from ._programs import compiled
 from ._renamed import POSTERIOR, old_names
 from ._repeats import across_repeats, member_of, only, repeat_keys
 from ._run import FitSettings, Run
@@ -271,7 +271,7 @@ class Posterior:
         return f"Posterior({names}; {repeats}{end} step {self.step} of {self.num_steps}, {sum(self.skipped)} skipped)"
 
 
-@eqx.filter_jit
+@compiled
 def _draw(
     families: Family, affines: AffineMap, key: PRNGKeyArray, num: int, repeats: int
 ) -> Float[Array, "repeats num dim"]:
@@ -281,7 +281,7 @@ def _draw(
     return across_repeats(member, repeats, families, affines, repeat_keys(key, repeats))
 
 
-@eqx.filter_jit
+@compiled
 def _log_prob(
     families: Family, affines: AffineMap, key: PRNGKeyArray, points: Float[Array, "n dim"], num_aux: int, repeats: int
 ) -> tuple[Array, Array]:

@@ -80,7 +80,7 @@ def test_targets_that_cannot_be_sampled(sampler):
         sampler(lambda x: jnp.log(-jnp.sum(x**2)), dim=2, progress=False)
     with pytest.raises(KeyError) as caught:
         sampler(lambda x: {}["missing"], dim=2, progress=False)
-    assert any("raised by the target's log density" in note for note in caught.value.__notes__)
+    assert any("raised by the log density given as target" in note for note in caught.value.__notes__)
 
 
 def test_random_starts_outside_the_support_are_drawn_again():

@@ -7,8 +7,9 @@ import pytest
 
 from oracles import linear_gaussian_model
 from sivi._layout import Layout
-from sivi.targets import KnowsCurvature, Target, evaluate
-from sivi.targets.evaluate import check_shapes, log_probs_at, scores_at, values_at
+from sivi.coordinates import DiagonalMap
+from sivi.targets import KnowsCurvature, Target, Whitened, as_target, evaluate
+from sivi.targets.evaluate import check_memory, check_shapes, log_probs_at, rows_of, scores_at, values_at
 from sivi.targets.fingerprint import fingerprint_of, same_fingerprint
 
 
@@ -31,6 +32,31 @@ def test_one_rule_for_the_size_of_blocks(monkeypatch, num, rows, block):
     values = values_at(lambda point: point["a"] + jnp.sum(point["b"]), points, rows)
     np.testing.assert_array_equal(values, np.arange(num) + 2.0)
     assert calls == ([] if block is None else [block])
+
+
+def test_arrays_of_a_function_count_like_rows(monkeypatch):
+    """Memory for one point decides, also inside a wrapper; a function of little memory has no blocks."""
+    y = jnp.linspace(-1.0, 1.0, 2**20)
+    target = as_target(lambda x: -0.5 * jnp.mean((x[0] - y) ** 2) - x[1] ** 2, 2)
+    whitened = Whitened(target, DiagonalMap(jnp.zeros(2), jnp.ones(2)))
+    calls, real = [], jax.lax.map
+    monkeypatch.setattr(jax.lax, "map", lambda *a, **k: calls.append(k["batch_size"]) or real(*a, **k))
+    points = jax.random.normal(jax.random.key(0), (40, 2))
+    expected = np.stack([-points[:, 0], -2.0 * points[:, 1]], axis=1)
+    np.testing.assert_allclose(scores_at(whitened, points), expected, atol=1e-4)
+    np.testing.assert_allclose(log_probs_at(target, points)[0], target.log_prob(points[0]), rtol=1e-5)
+    assert calls == [16, 16]
+    small = as_target(lambda x: -jnp.sum(x**2), 2)
+    assert (rows_of(target), rows_of(small), rows_of(Plain()), rows_of(linear_gaussian_model(24))) == (2**20, 2, 1, 24)
+
+
+def test_points_of_an_update_that_do_not_fit_into_memory(x64):
+    y = jnp.zeros((1000, 1000))
+    target = as_target(lambda x: jnp.sum(x[0] * y), 1)
+    check_memory(target, 536)
+    with pytest.raises(ValueError, match=r"1,000,000 numbers for one point, .* 4 GB for the 537 points"):
+        check_memory(target, 537)
+    check_memory(Plain(), 10**6)
 
 
 class Plain(Target):

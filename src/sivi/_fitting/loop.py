@@ -16,6 +16,7 @@ from jaxtyping import Array, Bool, Float, Int, Key
 from .._backend import matmul_precision
 from .._batches import BATCHING, Batches
 from .._errors import FitDiverged
+from .._programs import compiled
 from .._progress import ProgressBar
 from .._repeats import across_repeats, repeat_keys
 from .._run import FitSettings, Run, RunState
@@ -34,6 +35,9 @@ from .report import Callback, is_true, report_of
 #: A fit stops as diverged when more than this share of its updates was not finite, or this many in a row.
 MAX_SKIPPED_SHARE = 0.1
 MAX_SKIPPED_IN_A_ROW = 100
+
+#: Up to this many updates, the metrics of a chunk have one length whatever the length of the run: one program for all.
+_SHORT_CHUNK = 10_000
 
 
 class LoopInputs(eqx.Module):
@@ -79,12 +83,12 @@ def _run_keys(keys: RepeatKeys) -> Key[Array, "2 repeats"]:
     return jax.vmap(lambda key: jax.random.split(jax.random.fold_in(key, 1)), out_axes=1)(keys)
 
 
-@eqx.filter_jit
+@compiled
 def _centre_scores(target: Target, affines: AffineMap, repeats: int) -> Float[Array, "repeats dim"]:
     return across_repeats(functools.partial(member.score_at_centre, target), repeats, affines)
 
 
-@eqx.filter_jit
+@compiled
 def run_chunk(
     state: RunState,
     first: Int[Array, ""],
@@ -159,7 +163,12 @@ def compile_chunk(settings: FitSettings, state: RunState, inputs: LoopInputs, ch
     """Run no update at all, which compiles the program of all updates."""
     steps = (jnp.int32(0), jnp.int32(0), jnp.int32(settings.num_steps))
     with matmul_precision(settings.precision):
-        run_chunk(state, *steps, inputs, chunk_size)
+        run_chunk(state, *steps, inputs, _chunk_length(settings, chunk_size))
+
+
+def _chunk_length(settings: FitSettings, chunk_size: int) -> int:
+    """Updates for which a chunk has memory: no more than the run has, if they are many."""
+    return min(chunk_size, max(_SHORT_CHUNK, settings.num_steps))
 
 
 @dataclass(frozen=True)
@@ -234,8 +243,9 @@ def _next_chunk(
 ) -> tuple[int, RunState, dict[str, np.ndarray]]:
     """The step after one more chunk, the state, and the metrics: (updates,), or (repeats, updates)."""
     steps = (jnp.int32(n) for n in (step, min(step + chunk_size, settings.num_steps), settings.num_steps))
+    length = _chunk_length(settings, chunk_size)
     with matmul_precision(settings.precision):
-        done, state, recorded = jax.block_until_ready(run_chunk(state, *steps, inputs, chunk_size))
+        done, state, recorded = jax.block_until_ready(run_chunk(state, *steps, inputs, length))
     metrics = {name: np.asarray(values)[: int(done) - step].T for name, values in recorded.items()}
     single = settings.repeats == 1
     return int(done), state, {name: values[0] if single else values for name, values in metrics.items()}

@@ -146,7 +146,7 @@ def _read(path: str | os.PathLike[str], family: Family | None) -> Posterior:
 def _as_target_of(posterior: Posterior, target: Target | Callable[..., Array]) -> Target:
     """The target; a function takes the structure of the fit's unknowns."""
     if isinstance(target, Target):
-        return target
+        return as_target(target)
     node = posterior.layout.treedef.node_data()
     if node is not None and node[0] is OrderedDict:
         raise FitFileError(

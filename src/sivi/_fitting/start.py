@@ -15,6 +15,7 @@ from .._arguments import as_key, check_count, check_kind, default_float, describ
 from .._backend import compiles_in_background, matmul_precision, short_program_options
 from .._batches import BATCHING
 from .._layout import Layout
+from .._programs import compiled
 from .._repeats import across_repeats, repeat_keys, stack_repeats
 from .._run import FitSettings, Run, RunState
 from .._types import KeyLike, RepeatKeys
@@ -27,7 +28,7 @@ from ..objectives import Objective
 from ..schedules import RunPlan
 from ..stopping import StopRule, init_stop
 from ..targets import Target
-from ..targets.evaluate import check_batch_size, check_shapes
+from ..targets.evaluate import check_batch_size, check_memory, check_shapes
 from ..warmup.status import NOT_RUN, status_words
 from . import member
 from .compile_ahead import compiling_in_background, zeros_like_output
@@ -70,6 +71,7 @@ def settings_of(target: Target, recipe: Recipe, given: FitArguments) -> tuple[Fi
     check_rows(target, batch_size)
     check_shapes(target, log_prob=target.knows_log_prob)
     objective = recipe.objective(target, family) if objective is None else objective
+    check_memory(target, _num_particles(objective))
     batching = "shuffle" if given.batching is None else _checked_batching(given.batching)
     shapes = eqx.filter_eval_shape(lambda: recipe.family(jax.random.key(0))) if family is None else family
     objective.bind(RunPlan.of(num_steps, batching)).check(shapes, target)
@@ -92,6 +94,13 @@ def settings_of(target: Target, recipe: Recipe, given: FitArguments) -> tuple[Fi
 def _has_alternative(family: Family | None) -> bool:
     """Whether the recipe's method can be given up for one with a critic, which does not follow every family."""
     return family is None or not family.varying_scale
+
+
+def _num_particles(objective: Any) -> int:
+    """Points that an update evaluates side by side, as far as an objective, or the one that it wraps, says so."""
+    while objective is not None and not hasattr(objective, "num_particles"):
+        objective = getattr(objective, "objective", None)
+    return 1 if objective is None else objective.num_particles
 
 
 def stop_rule_of(stop: object, automatic: StopRule | None) -> StopRule | None:
@@ -210,7 +219,7 @@ def _split_keys(keys: RepeatKeys) -> Key[Array, "4 repeats"]:
     return jax.vmap(lambda key: jax.random.split(jax.random.fold_in(key, 0), 4), out_axes=1)(keys)
 
 
-@eqx.filter_jit
+@compiled
 def _families(recipe: Recipe, keys: RepeatKeys) -> Family:
     return across_repeats(recipe.family, len(keys), keys)
 
@@ -223,7 +232,7 @@ def initial_states(
     return across_repeats(one, len(keys), keys, families, affines)
 
 
-_initial_states = eqx.filter_jit(initial_states)
+_initial_states = compiled(initial_states)
 
 
 def _warm_up(
@@ -235,10 +244,10 @@ def _warm_up(
 
 @functools.cache
 def _compiled_warm_up(**options: str) -> Callable[..., tuple[AffineMap, Array]]:
-    return eqx.filter_jit(_warm_up, compiler_options=options) if options else eqx.filter_jit(_warm_up)
+    return compiled(_warm_up, options)
 
 
-@eqx.filter_jit
+@compiled
 def _family_points(families: Family, affines: AffineMap, keys: RepeatKeys) -> Float[Array, "points dim"]:
     """Draws of the families at their start."""
     points = across_repeats(functools.partial(member.draws_of, _NUM_POINTS), len(keys), families, affines, keys)
@@ -251,10 +260,10 @@ def _normal_points(affines: AffineMap, repeats: int, dim: int) -> Float[Array, "
     return _forward(affines, jnp.asarray(u, default_float()))
 
 
-@eqx.filter_jit
+@compiled
 def _forward(affines: AffineMap, u: Float[Array, "repeats each dim"]) -> Float[Array, "points dim"]:
     points = across_repeats(member.points_of, len(u), affines, u)
     return points.reshape(-1, u.shape[-1])
 
 
-_values_at = eqx.filter_jit(values_at)
+_values_at = compiled(values_at)

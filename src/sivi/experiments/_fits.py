@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -14,6 +13,7 @@ from jaxtyping import Array
 from .._errors import FitFileError
 from .._fitting.fit import fit
 from .._fitting.resume import load
+from .._programs import compiled
 from ..posterior import Posterior
 from ..targets import ExactTarget, Target
 
@@ -73,7 +73,7 @@ def exact_draws(target: ExactTarget, num_draws: int, key: int) -> np.ndarray:
     return np.asarray(_draw_exact(target, jax.random.split(jax.random.key(key), num_draws)))
 
 
-@eqx.filter_jit
+@compiled
 def _draw_exact(target: ExactTarget, keys: Array) -> Array:
     return jax.vmap(target.sample)(keys)
 
@@ -88,4 +88,4 @@ def critic_at(posterior: Posterior, target: Target, points: np.ndarray) -> np.nd
     assert posterior.objective is not None
     critic = posterior.objective.bind(posterior.num_steps).critic_function(posterior.state, target)
     assert critic is not None, "only an objective with a critic has arrows"
-    return np.asarray(eqx.filter_jit(jax.vmap(critic))(jnp.asarray(points, float)), np.float32)
+    return np.asarray(compiled(jax.vmap(critic))(jnp.asarray(points, float)), np.float32)

@@ -4,11 +4,11 @@ from collections.abc import Iterable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-import equinox as eqx
 import jax
 import numpy as np
 
 from .._layout import Layout
+from .._programs import compiled
 from .._types import KeyLike
 from ..posterior import Posterior
 from ..targets.evaluate import log_probs_at
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 _MISSING = "to_arviz needs arviz-base: pip install 'sivi[arviz]'"
 
-_log_probs_at = eqx.filter_jit(log_probs_at)
+_log_probs_at = compiled(log_probs_at)
 
 _LP = "log density of the target at the draw, up to a constant, on the unconstrained scale (Jacobian included)"
 

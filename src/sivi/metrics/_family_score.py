@@ -8,6 +8,7 @@ from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from .. import optimizers
 from .._arguments import default_float, describe
+from .._programs import compiled
 from .._types import Scalar
 from ..critics import CriticSettings
 from ..critics.base import PointFunction
@@ -75,12 +76,12 @@ def _moments(key: PRNGKeyArray, family: SemiImplicit) -> tuple[Array, Array, Arr
     return jnp.asarray(mean, dtype), jnp.asarray(root, dtype), jnp.asarray(whitener, dtype)
 
 
-@eqx.filter_jit
+@compiled
 def _pilot(key: PRNGKeyArray, family: SemiImplicit) -> Float[Array, "n dim"]:
     return jax.vmap(family.joint)(*family.sample_noise(key, (_PILOT_DRAWS,))).x
 
 
-@eqx.filter_jit
+@compiled
 def _train(
     key: PRNGKeyArray,
     family: SemiImplicit,

@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
 from .._arguments import as_key, check_count, default_float, describe
+from .._programs import compiled
 from .._types import KeyLike
 from ..coordinates import AffineMap, IdentityMap
 from ..critics import CriticSettings, MLPCritic
@@ -17,7 +17,7 @@ from ..families import Family, SemiImplicit
 from ..optimizers import Adam, OptimizerLike, check_optimizer
 from ..schedules import Cosine
 from ..targets import Target, Whitened
-from ..targets.evaluate import values_at
+from ..targets.evaluate import rows_of, values_at
 from ._family_score import train_family_score
 from ._scores import TargetLike, check_finite_scores, target_for
 
@@ -140,7 +140,7 @@ def _check_score(score_q: ScoreOfFamily, dim: int) -> None:
         raise ValueError(f"score_q must return a vector of shape ({dim},); got {describe(output)}.")
 
 
-@eqx.filter_jit
+@compiled
 def _exact(
     key: PRNGKeyArray, family: Family, target: Target, score_q: ScoreOfFamily, num_draws: int
 ) -> tuple[Array, Array, Array]:
@@ -150,10 +150,10 @@ def _exact(
         value = jnp.sum((score - score_q(x)) ** 2)
         return value, value, jnp.isfinite(score).all()
 
-    return values_at(one, jax.random.split(key, num_draws), target.num_data or 1)
+    return values_at(one, jax.random.split(key, num_draws), rows_of(target))
 
 
-@eqx.filter_jit
+@compiled
 def _minimax(
     key: PRNGKeyArray, family: SemiImplicit, target: Target, score_q: ScoreOfFamily, num_draws: int
 ) -> tuple[Array, Array, Array]:
@@ -164,4 +164,4 @@ def _minimax(
         norm = jnp.sum(g**2)
         return 2.0 * jnp.sum(g * (score - joint.score)) - norm, norm, jnp.isfinite(score).all()
 
-    return values_at(one, family.sample_noise(key, (num_draws,)), target.num_data or 1)
+    return values_at(one, family.sample_noise(key, (num_draws,)), rows_of(target))

@@ -3,12 +3,12 @@
 from collections.abc import Callable
 from typing import Any
 
-import equinox as eqx
 import jax
 import numpy as np
 from jaxtyping import Array, Float
 
 from .._arguments import as_key, check_count, describe
+from .._programs import compiled
 from .._types import KeyLike
 from ..targets import ExactTarget, Target
 
@@ -63,7 +63,7 @@ def noise_floor(
     return np.array([value(key) for key in keys])
 
 
-@eqx.filter_jit
+@compiled
 def _draw(sample: Callable[[Array], Array], key: Array, num_draws: int) -> Array:
     return jax.vmap(sample)(jax.random.split(key, num_draws))
 

@@ -7,13 +7,13 @@ too, depends on neither the number of draws nor that of the data, other than for
 from collections.abc import Iterator
 from typing import NamedTuple
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PyTree
 
 from .._arguments import default_float
+from .._programs import compiled
 from ..targets import BayesianModel
 from ._held_out import HeldOut
 
@@ -121,7 +121,7 @@ def _rows(data: PyTree, indices: np.ndarray, like: PyTree) -> PyTree:
     return jax.tree.map(lambda leaf, of_model: jnp.asarray(leaf[indices], of_model.dtype), data, like)
 
 
-@eqx.filter_jit
+@compiled
 def _sums(
     model: BayesianModel,
     points: Float[Array, "draws dim"],

@@ -2,12 +2,12 @@
 
 from collections.abc import Callable
 
-import equinox as eqx
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
 from .._arguments import default_float
+from .._programs import compiled
 from ..targets import Target, as_target
 from ..targets.evaluate import scores_at
 from ._draws import check_same_dim
@@ -20,7 +20,7 @@ def target_for(target: TargetLike, **dims: int) -> Target:
     (dim,) = dims.values()
     if isinstance(target, Target):
         check_same_dim(**dims, target=target.dim)
-        return target
+        return as_target(target)
     return as_target(target, dim)
 
 
@@ -39,4 +39,4 @@ def check_finite_scores(finite: np.ndarray) -> None:
         )
 
 
-_scores_at = eqx.filter_jit(scores_at)
+_scores_at = compiled(scores_at)

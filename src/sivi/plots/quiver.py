@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
 from .._arguments import default_float
+from .._programs import compiled
 from .._types import ArrayLike
 from .canvas import ARROW_COLOUR, SAMPLE_COLOUR, axes_or_new, points_in_plane, window
 
@@ -47,9 +47,9 @@ def plot_critic(
     low, high = window(points) if corners is None else (np.asarray(corner, float) for corner in corners)
     x, y = (np.linspace(low[i], high[i], _ARROWS) for i in range(2))
     grid = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
-    arrows = np.asarray(eqx.filter_jit(jax.vmap(field))(jnp.asarray(grid, default_float())))
+    arrows = np.asarray(compiled(jax.vmap(field))(jnp.asarray(grid, default_float())))
     if scale is None:
-        at_draws = np.asarray(eqx.filter_jit(jax.vmap(field))(jnp.asarray(points[:2000], default_float())))
+        at_draws = np.asarray(compiled(jax.vmap(field))(jnp.asarray(points[:2000], default_float())))
         scale = float(np.quantile(np.linalg.norm(at_draws, axis=1), 0.95))
     ax.scatter(*points.T, s=4, color=SAMPLE_COLOUR, alpha=0.6, linewidths=0, rasterized=True)
     plot_arrows(grid, arrows, ax=ax, scale=scale)

@@ -2,12 +2,13 @@
 
 from typing import TYPE_CHECKING
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
+from jaxtyping import Array, Float
 
 from .._arguments import default_float
+from .._programs import compiled
 from .._types import ArrayLike
 from ..targets import Target
 from .canvas import SAMPLE_COLOUR, TARGET_COLOUR, axes_or_new, mass_levels, points_in_plane, window
@@ -60,5 +61,10 @@ def plot_samples(
 
 def _density(target: Target, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     grid = jnp.asarray(np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2), default_float())
-    log_density = np.asarray(eqx.filter_jit(lambda t, g: jax.vmap(t.log_prob)(g))(target, grid))
+    log_density = np.asarray(_log_probs(target, grid))
     return np.exp(log_density - log_density.max()).reshape(len(y), len(x))
+
+
+@compiled
+def _log_probs(target: Target, points: Float[Array, "points 2"]) -> Float[Array, " points"]:
+    return jax.vmap(target.log_prob)(points)

@@ -11,6 +11,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 from .._arguments import as_key, check_count, check_positive
+from .._programs import compiled
 from .._progress import ProgressBar
 from .._types import ArrayLike, KeyLike, Scalar
 from ..targets import Target, as_target
@@ -156,6 +157,6 @@ class HMCKernel(SamplerKernel):
         return HMCState(chains, tuned), Moved(chains.position, info.acceptance, info.diverged)
 
 
-@eqx.filter_jit
+@compiled
 def _start_chains(starts: Float[Array, "chains dim"], target: Target) -> ChainState:
     return jax.vmap(lambda x: start_chain(target.log_prob, x))(starts)

@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PyTree
 
 from .._layout import Layout
+from .._programs import compiled
 from .._progress import ProgressBar
 from .run import SamplerRun
 
@@ -127,7 +128,7 @@ def run_kernel(
     return state, kept
 
 
-@eqx.filter_jit
+@compiled
 def _run_chunk(
     kernel: SamplerKernel,
     state: PyTree,

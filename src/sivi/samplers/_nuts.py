@@ -11,6 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from .._arguments import as_key, check_count
+from .._programs import compiled
 from .._progress import ProgressBar
 from .._types import ArrayLike, KeyLike, Scalar
 from ..targets import Target, as_target
@@ -131,7 +132,7 @@ class NUTSKernel(SamplerKernel):
         return NUTSState(chains, num_cut_short), Moved(chains.position, info.acceptance_rate, info.is_divergent)
 
 
-@eqx.filter_jit
+@compiled
 def _warm_up(
     starts: Float[Array, "chains dim"],
     target: Target,

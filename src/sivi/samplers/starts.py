@@ -1,12 +1,12 @@
 """Where chains start, and what is checked there before anything runs."""
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from .._arguments import default_float, describe
+from .._programs import compiled
 from .._types import ArrayLike
 from ..targets import Target
 from ..targets.base import refuse_log_prob
@@ -70,7 +70,7 @@ def starting_points(
     return points
 
 
-@eqx.filter_jit
+@compiled
 def _are_finite(
     points: Float[Array, "num dim"], target: Target, needs_log_prob: bool, rows: Int[Array, "num batch"] | None
 ) -> Bool[Array, " num"]:

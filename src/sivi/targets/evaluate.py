@@ -1,7 +1,10 @@
 """How a target is evaluated: its shapes before anything compiles, and many points in blocks.
 
 There is one rule for blocks. Points are evaluated side by side, at most `MAX_POINTS` of them, and so few that points ×
-rows of data stay below `MAX_POINTS_TIMES_ROWS`. More points than that go through in blocks, one after the other.
+rows of data stay below `MAX_POINTS_TIMES_ROWS`. More points than that go through in blocks, one after the other. A
+log density given as a function has no rows, but its trace says how many numbers it computes for a point: the length
+of its largest array counts like rows. An update evaluates its points in one block, so a function is refused if that
+block alone would not fit into memory.
 
 Half precision is refused: scores and conditional scores ε/σ overflow, or lose all digits, and the fit fails late. To
 convert silently would hide that the user's function computes in it.
@@ -17,6 +20,7 @@ from jaxtyping import Array, Float, Int, PyTree
 
 from .._arguments import check_count, default_float, describe
 from .._errors import MissingLogProb
+from .._traced import traced_functions
 from .base import Target
 from .curvature import KnowsCurvature
 
@@ -25,6 +29,9 @@ MAX_POINTS = 5000
 
 #: Points × rows of data in a block, at most: 64 MB for each number that the target keeps per point and row.
 MAX_POINTS_TIMES_ROWS = 2**24
+
+#: Bytes of one array of a function, at most, for all points of an update together.
+MAX_BYTES_SIDE_BY_SIDE = 2**32
 
 
 def values_at(function: Callable[[PyTree], PyTree], points: PyTree, num_rows: int = 1) -> PyTree:
@@ -49,7 +56,7 @@ def scores_at(
     target: Target, points: Float[Array, "*shape dim"], rows: Int[Array, " size"] | None = None
 ) -> Float[Array, "*shape dim"]:
     """Scores at many points, all on the same rows of data; None for all rows."""
-    num_rows = _num_rows(target) if rows is None else int(rows.shape[0])
+    num_rows = rows_of(target) if rows is None else int(rows.shape[0])
     flat = points.reshape(-1, points.shape[-1])
     return values_at(lambda x: target.score(x, rows), flat, num_rows).reshape(points.shape)
 
@@ -65,7 +72,7 @@ def exact_scores_at(
 def log_probs_at(target: Target, points: Float[Array, "*shape dim"]) -> Float[Array, "*shape"]:
     """Log densities at many points, on all data."""
     flat = points.reshape(-1, points.shape[-1])
-    return values_at(target.log_prob, flat, _num_rows(target)).reshape(points.shape[:-1])
+    return values_at(target.log_prob, flat, rows_of(target)).reshape(points.shape[:-1])
 
 
 def values_with_own_rows(
@@ -80,15 +87,34 @@ def values_with_own_rows(
     has numbers.
     """
     if rows is None:
-        return values_at(lambda x: function(x, None), points, _num_rows(target))
+        return values_at(lambda x: function(x, None), points, rows_of(target))
     arrays = jax.tree.leaves(eqx.filter(target, eqx.is_array))
     data = [array for array in arrays if array.ndim and array.shape[0] == target.num_data]
     numbers = rows.shape[1] * sum(max(1, array.size // array.shape[0]) for array in data)
     return values_at(lambda pair: function(*pair), (points, rows), max(1, numbers))
 
 
-def _num_rows(target: Target) -> int:
-    return target.num_data or 1
+def rows_of(target: Target) -> int:
+    """Rows of data that the target goes through for every point, or what counts like them in the rule for blocks."""
+    return max(target.num_data or 1, _largest_array(target))
+
+
+def _largest_array(target: Target) -> int:
+    """Numbers in the largest array that a user's function computes for one point; 1 if there is no such function."""
+    return max((function.numbers_per_point for function in traced_functions(target)), default=1)
+
+
+def check_memory(target: Target, num_points: int) -> None:
+    """Refuse a function whose arrays, for as many points side by side as an update has, would not fit into memory."""
+    numbers = _largest_array(target)
+    size = numbers * num_points * default_float().itemsize
+    if size > MAX_BYTES_SIDE_BY_SIDE:
+        raise ValueError(
+            f"target: the log density computes an array of {numbers:,} numbers for one point, which would take "
+            f"{size / 1e9:.0f} GB for the {num_points:,} points of an update. Give its data to a "
+            "sivi.targets.BayesianModel, and batch_size to fit, so that an update sees some rows of them; an "
+            "objective with fewer particles needs less memory too."
+        )
 
 
 def check_shapes(target: Target, *, log_prob: bool) -> None:

@@ -1,12 +1,13 @@
 """The fingerprint of a target: tells whether a stored fit belongs to it."""
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
 from .._arguments import default_float
+from .._programs import compiled
+from .._traced import float_types_of
 from .base import Target
 
 _POINTS = 4
@@ -15,10 +16,11 @@ _POINTS = 4
 def fingerprint_of(target: Target) -> Float[np.ndarray, "points dim"]:
     """The target's score at a few fixed points: enough to tell one model from another."""
     points = np.random.default_rng(0).normal(size=(_POINTS, target.dim))
-    return np.asarray(_scores(target, jnp.asarray(points, default_float())), np.float64)
+    with float_types_of(target):  # a file may be written where they are others than in the fit
+        return np.asarray(_scores(target, jnp.asarray(points, default_float())), np.float64)
 
 
-@eqx.filter_jit
+@compiled
 def _scores(target: Target, points: Float[Array, "points dim"]) -> Float[Array, "points dim"]:
     # One point at a time: side by side, with all data, would take four times the memory for no gain.
     return jax.lax.map(target.score, points)

@@ -1,6 +1,6 @@
 """Targets made from a user's JAX function: a log density, or a score alone.
 
-A function passes through `equinox.filter_closure_convert`, so that arrays in its closure become arguments of the
+A function is traced once when it is given (`sivi._traced`), so that arrays in its closure become arguments of the
 compiled program: as constants they would be slow to compile, and copied. JAX clamps an index that is out of bounds,
 so with a `dim` that is too small a log density would silently be another one. A function of a vector therefore runs
 once under the index checks of `checkify` before the fit.
@@ -9,12 +9,14 @@ once under the index checks of `checkify` before the fit.
 from collections.abc import Callable
 
 import equinox as eqx
+import jax
 import jax.numpy as jnp
 from jax.experimental import checkify
 from jaxtyping import Array, Float, Int, PyTree
 
 from .._arguments import check_count, default_float, describe
 from .._layout import Layout
+from .._traced import Traced, traced
 from .._types import Scalar
 from .base import Target, refuse_log_prob
 
@@ -104,26 +106,46 @@ def layout_of(dim: int | None, like: PyTree | None) -> Layout:
 def as_target(target: object, dim: int | None = None, like: PyTree | None = None) -> Target:
     """`target` itself, or a user's log density as one.
 
-    Arrays that the function closes over become arguments of what is compiled rather than constants in it.
+    The function is traced as it is now. Arrays that it closes over become arguments of what is compiled rather than
+    constants in it, and the same function has the same programs when it is given again.
     """
     if isinstance(target, Target):
         if like is not None:
             raise ValueError("like goes with a log density given as a function; a Target has its own structure.")
         if dim is not None and check_count("dim", dim) != target.dim:
             raise ValueError(f"dim must agree with the target's, {target.dim}; got {dim}.")
-        return target
+        return _with_traced_function(target)
     if isinstance(target, type) or not callable(target):
         raise TypeError(f"target must be a sivi Target or a function x -> log p(x); got {describe(target)}.")
     wrapped = LogDensity(target, dim, like=like)
-    example = wrapped.layout.unravel(jnp.zeros(wrapped.dim, default_float()))
     try:
-        hoisted = eqx.filter_closure_convert(target, example)
+        hoisted = traced(target, _point(wrapped.layout))
     except Exception as error:
         error.add_note(f"(raised by the log density given as target, called with {_shapes(wrapped.layout)})")
         raise
     if wrapped.layout.is_vector:
         _check_indexing(hoisted, wrapped.dim)
-    return eqx.tree_at(lambda t: t.function, wrapped, hoisted, is_leaf=lambda leaf: leaf is target)
+    return _with_function(wrapped, hoisted)
+
+
+def _with_traced_function(target: Target) -> Target:
+    """A target whose function, if it is made of one, is traced; what cannot be is left for the checks to refuse."""
+    if not isinstance(target, (LogDensity, ScoreFunction)) or isinstance(target.function, Traced):
+        return target
+    try:
+        return _with_function(target, traced(target.function, _point(target.layout)))
+    except Exception:
+        return target
+
+
+def _point(layout: Layout) -> PyTree:
+    """A point in the user's structure, by shapes and types alone: nothing is compiled."""
+    return jax.eval_shape(layout.unravel, jax.ShapeDtypeStruct((layout.dim,), default_float()))
+
+
+def _with_function(target: LogDensity | ScoreFunction, function: Traced) -> Target:
+    old = target.function
+    return eqx.tree_at(lambda t: t.function, target, function, is_leaf=lambda leaf: leaf is old)
 
 
 def _check_indexing(function: Callable[[Array], Array], dim: int) -> None:
