@@ -261,7 +261,7 @@ def _marks_inside(equation: Any, marks: list[bool], num_inputs: int) -> list[boo
     """Which inputs of a function inside an equation depend on what the marked inputs of the equation do."""
     name = equation.primitive.name
     if name == "scan":  # all that is handed on from one turn to the next, or may be
-        kept = equation.params["num_consts"]
+        kept = equation.params.get("num_consts", 0)  # newer versions of JAX say it otherwise: then any may
         marks = [*marks[:kept], *([True] * (len(marks) - kept))]
     elif name == "cond":
         marks = marks[1:]  # the first says which branch

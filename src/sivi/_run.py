@@ -56,6 +56,7 @@ class RunState(eqx.Module):
         streak: Number of consecutive skipped updates up to now.
         stop: Where the run ends.
         best: The best families of the rounds so far; None for a rule without rounds.
+        start: The families of update zero; None for a rule that does not go back to them.
     """
 
     families: Family
@@ -64,6 +65,7 @@ class RunState(eqx.Module):
     streak: Int[Array, " repeats"]
     stop: StopState
     best: Family | None = None
+    start: Family | None = None
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,9 +101,12 @@ class Run:
         """One of the repeats, as a separate run."""
         key = repeat_keys(self.settings.key, self.settings.repeats)[index]
         parts = (self.state.families, self.state.states, self.state.skipped, self.state.streak)
+        kept = only((self.state.best, self.state.start), index)
         return Run(
             replace(self.settings, key=key, repeats=1),
             self.step,
-            RunState(*only(parts, index), self.state.stop.repeat(index), only(self.state.best, index)),
+            RunState(
+                *only(parts, index), self.state.stop.repeat(index), *only((self.state.best, self.state.start), index)
+            ),
             self.warmup_status[index : index + 1],
         )

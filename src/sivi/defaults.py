@@ -193,7 +193,7 @@ class Recipe:
     def stop_rule(self) -> StopRule:
         """How long a fit goes on, up to `num_steps`."""
         if self.mixture:
-            return Doubling(first=self.first_round, share=self.round_share)
+            return Doubling(first=self.first_round, share=self.round_share, restart=self.annealed_share > 0)
         after = self.bridge_until if self.bridge_share else self.annealed_share
         return Plateau(self.plateau_tolerance * self.dim, every=150, after=after)
 
@@ -224,7 +224,8 @@ def recipe(dim: int, num_data: int | None = None) -> Recipe:
         learning_rate=1e-2,
         hold_share=0.5 if few else 0.3,
         annealed_share=0.5 if few else 0.0,
-        first_round=250,
+        first_round=1000 if few else 250,
+        num_particles=512 if few else 256,
         round_share=0.25,
         most_own_weight=0.25,
         bridge_share=0.0,

@@ -41,6 +41,11 @@ class StopRule(eqx.Module):
     #: Whether the run keeps the best of several families: those at the ends of its rounds.
     keeps_best: eqx.AbstractClassVar[bool]
 
+    @property
+    def restarts(self) -> bool:
+        """Whether every round starts from the family of update zero."""
+        return False
+
     @abc.abstractmethod
     def init(self, num_steps: int, repeats: int, step: int = 0) -> StopState:
         """The state before update `step`: at the start, or of a run that continues to another `num_steps`."""
@@ -56,15 +61,17 @@ class StopRule(eqx.Module):
 
 
 class RoundEnd(eqx.Module):
-    """Which repeats have a new best family, and which go back to theirs; neither before the end of a round.
+    """What happens to families at the end of a round; nothing before it.
 
     Attributes:
-        improved: Whose family is the best so far.
-        worse: Whose family is not.
+        improved: Which repeats have a new best family.
+        back: Which repeats go back to their best one.
+        restart: Whether all go back to the one they started with.
     """
 
     improved: Bool[Array, " repeats"]
-    worse: Bool[Array, " repeats"]
+    back: Bool[Array, " repeats"]
+    restart: Bool[Array, ""]
 
 
 class Plateau(StopRule):
@@ -177,10 +184,10 @@ class Doubling(StopRule):
     """Run in rounds, each twice as long as the one before, for as long as a round improves the loss.
 
     Every round is a complete run of its own: its schedules start again, and its learning rate decays to the end. It
-    starts from the best family so far. Its result is the mean loss over its `tail`, where the rate is small. The run
-    ends after a round that has improved the best result by less than `share` times the noise, the standard deviation of
-    the loss from update to update over the tail. Then, and at `num_steps`, the family is that of the best round: a
-    round that made it worse is undone.
+    starts from the best family so far, or with `restart` from that of update zero. Its result is the mean loss over its
+    `tail`, where the rate is small. The run ends after a round that has improved the best result by less than `share`
+    times the noise, the standard deviation of the loss from update to update over the tail. Then, and at `num_steps`,
+    the family is that of the best round: a round that made it worse is undone.
 
     So an easy posterior takes two rounds, and a hard one as many as pay, up to `num_steps`. With repeats, which share
     the rounds, all of them must have stopped improving.
@@ -189,6 +196,8 @@ class Doubling(StopRule):
         first: Updates of the first round.
         share: The improvement, as a share of the noise, that is not worth another round.
         tail: Share of a round that its result is taken from.
+        restart: Whether a round starts from the family of update zero: for an annealed target, whose first modes a
+            family that was fitted before does not find.
 
     Example:
         >>> rule = Doubling(first=500)
@@ -197,7 +206,12 @@ class Doubling(StopRule):
     first: int = eqx.field(static=True, kw_only=True, default=250, converter=partial(check_count, "first"))
     share: float = eqx.field(static=True, kw_only=True, default=0.25, converter=partial(check_positive, "share"))
     tail: float = eqx.field(static=True, kw_only=True, default=0.2, converter=partial(check_positive, "tail"))
+    restart: bool = eqx.field(static=True, kw_only=True, default=False, converter=bool)
     keeps_best: ClassVar[bool] = True
+
+    @property
+    def restarts(self) -> bool:
+        return self.restart
 
     def __check_init__(self) -> None:
         if self.tail > 1.0:
@@ -248,7 +262,8 @@ class Doubling(StopRule):
             count=jnp.where(ends, 0, count),
             best=jnp.where(ends & better, result, state.best),
         )
-        return after, RoundEnd(ends & better, ends & ~better)
+        restart = ends & goes_on & (done < num_steps) & self.restart
+        return after, RoundEnd(ends & better, ends & ~better, restart)
 
     def round_ends(self, num_steps: int, step: int) -> list[tuple[int, int]]:
         """The first and the last update of the tail of every round that is over by `step`, of a run from update 0."""

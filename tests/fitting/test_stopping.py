@@ -314,6 +314,18 @@ class TestBestRound:
         assert posterior.step == 310
         assert self.moves(posterior) == pytest.approx(310, abs=1e-2)
 
+    def test_with_restarts_every_round_starts_from_update_zero(self):
+        rule = Doubling(first=10, share=0.5, restart=True)
+        better = self.walk((5.0, 3.0, 2.0, 1.0, 0.5), stop=rule)
+        assert better.step == 310
+        assert self.moves(better) == pytest.approx(160, abs=1e-2)  # the last round's 150, and ten left over
+        worse = self.walk((5.0, 3.0, 4.0, 0.0, 0.0), stop=rule)
+        assert worse.step == 70
+        assert self.moves(worse) == pytest.approx(20, abs=1e-3)  # of the second round
+        part = self.walk((5.0, 3.0, 4.0, 0.0, 0.0), stop=rule, chunk_size=1, callbacks=[lambda r: r.step == 35])
+        again = sivi.fit(Banana(), resume=part, progress=False)
+        assert self.moves(again) == self.moves(worse)
+
     def test_between_rounds_draws_are_those_of_the_best(self):
         part = self.walk((5.0, 3.0, 2.0, 1.0, 0.5), chunk_size=1, callbacks=[lambda report: report.step == 45])
         assert part.step == 45

@@ -120,9 +120,14 @@ def run_chunk(
         *parts, metrics = update(step, state, orders)
         losses = metrics["loss"] if "loss" in metrics else jnp.full(repeats, jnp.nan)
         stop, round_end = update_stop(inputs.rule, state.stop, step + 1, num_steps, losses)
-        families, best = _best_kept(parts[0], state.best, round_end)
+        families, best = _after_round(parts[0], state, round_end)
         recorded = {name: recorded[name].at[step - first].set(metrics[name]) for name in recorded}
-        return step + 1, eqx.filter(RunState(families, *parts[1:], stop, best), eqx.is_array), orders, recorded
+        return (
+            step + 1,
+            eqx.filter(RunState(families, *parts[1:], stop, best, state.start), eqx.is_array),
+            orders,
+            recorded,
+        )
 
     def unfinished(loop: tuple[Any, ...]) -> Bool[Array, ""]:
         state = loop[1]
@@ -136,19 +141,20 @@ def run_chunk(
     return step, eqx.combine(arrays, static), recorded
 
 
-def _best_kept(families: Family, best: Family | None, round_end: RoundEnd | None) -> tuple[Family, Family | None]:
-    """The families and the best ones after an update: at the end of a round, one takes the place of the other."""
+def _after_round(families: Family, state: RunState, round_end: RoundEnd | None) -> tuple[Family, Family | None]:
+    """The families and the best ones after an update: what a rule says of the end of a round is done."""
     if round_end is None:
-        return families, best
+        return families, state.best
 
-    def chosen(where: Bool[Array, " repeats"], one: Family, other: Family) -> Family:
+    def chosen(where: Bool[Array, "..."], one: Any, other: Any) -> Any:
         def choose(a: Any, b: Any) -> Any:
             return jnp.where(where.reshape(-1, *(1,) * (a.ndim - 1)), a, b) if eqx.is_array(a) else a
 
         return jax.tree.map(choose, one, other)
 
-    assert best is not None
-    return chosen(round_end.worse, best, families), chosen(round_end.improved, families, best)
+    best = chosen(round_end.improved, families, state.best)
+    families = chosen(round_end.back, state.best, families)
+    return (families if state.start is None else chosen(round_end.restart, state.start, families)), best
 
 
 def diverged(

@@ -129,7 +129,8 @@ def resumed(
     if num_steps != settings.num_steps or rule != settings.stop_rule:
         stop = init_stop(rule, num_steps, settings.repeats, run.step)
         best = run.families if rule is not None and rule.keeps_best else None
-        state = replace(run.state, families=run.families, stop=stop, best=best)
+        first = (run.state.start or run.families) if rule is not None and rule.restarts else None
+        state = replace(run.state, families=run.families, stop=stop, best=best, start=first)
         # Rounds of another length are not those that a method is given up by.
         settings = replace(settings, num_steps=num_steps, stop_rule=rule, most_own_weight=None)
         run = replace(run, settings=settings, state=state)

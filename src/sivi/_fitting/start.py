@@ -190,8 +190,10 @@ def start(
         states = _initial_states(objective, state_keys, families, affines, target)
         zeros = jnp.zeros(repeats, jnp.int32)
         stop = init_stop(settings.stop_rule, settings.num_steps, repeats)
-        best = families if settings.stop_rule is not None and settings.stop_rule.keeps_best else None
-        return Run(settings, 0, RunState(families, states, zeros, zeros, stop, best), status)
+        rule = settings.stop_rule
+        best = families if rule is not None and rule.keeps_best else None
+        start = families if rule is not None and rule.restarts else None
+        return Run(settings, 0, RunState(families, states, zeros, zeros, stop, best, start), status)
 
     def compile_loop() -> None:
         """Compile the updates for coordinates of the right shapes."""

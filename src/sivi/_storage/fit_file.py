@@ -82,6 +82,7 @@ def save(
         "stop_rule": settings.stop_rule,
         "stop_state": state.stop,
         "best": state.best,
+        "start": state.start,
     }
     for name, part in parts.items():
         header[name], leaves = _encode(part)
@@ -179,10 +180,11 @@ def _decoded(header: dict[str, Any], arrays: dict[str, np.ndarray], family: Fami
         skipped=jnp.asarray(skipped, jnp.int32),
         streak=jnp.asarray(streak, jnp.int32),
         stop=init_stop(rule, num_steps, repeats) if stop is None else _checked_stop(stop, rule, num_steps, repeats),
-        best=_family(header["best"], group("best"), family, repeats) if header.get("best") is not None else None,
+        **{name: _family(header[name], group(name), family, repeats) for name in ("best", "start") if header.get(name)},
     )
-    if (state.best is None) == (rule is not None and rule.keeps_best):
-        raise FitFileError("the file's stop rule and its best families do not belong together.")
+    kept = (rule is not None and rule.keeps_best, rule is not None and rule.restarts)
+    if kept != (state.best is not None, state.start is not None):
+        raise FitFileError("the file's stop rule and its families do not belong together.")
     return Posterior(
         run=Run(settings, step, state, _status(header["run"].get("warmup_status", []), repeats)),
         affines=affines,
