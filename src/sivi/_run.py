@@ -105,8 +105,6 @@ class Run:
         return Run(
             replace(self.settings, key=key, repeats=1),
             self.step,
-            RunState(
-                *only(parts, index), self.state.stop.repeat(index), *only((self.state.best, self.state.start), index)
-            ),
+            RunState(*only(parts, index), self.state.stop.repeat(index), *kept),
             self.warmup_status[index : index + 1],
         )
