@@ -95,6 +95,7 @@ class Run:
         stop = self.state.stop
         if self.finished or not isinstance(stop, DoublingState) or not np.isfinite(stop.best).all():
             return self.state.families
+        assert self.state.best is not None
         return self.state.best
 
     def repeat(self, index: int) -> "Run":

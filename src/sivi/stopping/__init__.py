@@ -6,21 +6,14 @@ losses alone, so a run does not depend on how it is cut into chunks.
 
 from jaxtyping import Array, Float, Int
 
-from .base import RoundEnd, StopRule, StopState
-from .doubling import Doubling, DoublingState
-from .plateau import Plateau, PlateauState, plateau_state
-
-__all__ = [
-    "Doubling",
-    "DoublingState",
-    "Plateau",
-    "PlateauState",
-    "RoundEnd",
-    "StopRule",
-    "StopState",
-    "init_stop",
-    "update_stop",
-]
+from .base import RoundEnd as RoundEnd
+from .base import StopRule as StopRule
+from .base import StopState as StopState
+from .doubling import Doubling as Doubling
+from .doubling import DoublingState as DoublingState
+from .plateau import Plateau as Plateau
+from .plateau import PlateauState as PlateauState
+from .plateau import plateau_state
 
 
 def init_stop(rule: StopRule | None, num_steps: int, repeats: int, step: int = 0) -> StopState:
