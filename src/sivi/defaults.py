@@ -68,6 +68,8 @@ class Recipe:
         num_aux: For the mixture: components beyond those of the draws.
         first_round: For the mixture: updates of the first round; see `sivi.Doubling`.
         round_share: For the mixture: the improvement, as a share of the loss's noise, that is not worth another round.
+        quiet: For the mixture: variation of log q̂ − log p from draw to draw, in nats, above which a run waits for a
+            second round without improvement; 0 for none.
         most_own_weight: For the mixture: the weight of the generating component above which it is given up.
         critic_hidden: Hidden layers of the critic.
         structured_critic: Whether the critic is the one whose size does not grow with `dim`.
@@ -99,6 +101,7 @@ class Recipe:
     num_aux: int
     first_round: int
     round_share: float
+    quiet: float
     most_own_weight: float | None
     critic_hidden: tuple[int, ...]
     structured_critic: bool
@@ -193,7 +196,12 @@ class Recipe:
     def stop_rule(self) -> StopRule:
         """How long a fit goes on, up to `num_steps`."""
         if self.mixture:
-            return Doubling(first=self.first_round, share=self.round_share, restart=self.annealed_share > 0)
+            return Doubling(
+                first=self.first_round,
+                share=self.round_share,
+                quiet=self.quiet / math.sqrt(self.num_particles) if self.quiet else None,
+                restart=self.annealed_share > 0,
+            )
         after = self.bridge_until if self.bridge_share else self.annealed_share
         return Plateau(self.plateau_tolerance * self.dim, every=150, after=after)
 
@@ -225,8 +233,10 @@ def recipe(dim: int, num_data: int | None = None) -> Recipe:
         hold_share=0.5 if few else 0.3,
         annealed_share=0.5 if few else 0.0,
         first_round=1000 if few else 250,
-        num_particles=512 if few else 256,
+        num_particles=512,
+        num_aux=0 if few else 512,
         round_share=0.25,
+        quiet=0.5 if few else 0.0,
         most_own_weight=0.25,
         bridge_share=0.0,
     )
@@ -256,6 +266,7 @@ def _critic(dim: int, num_data: int | None) -> Recipe:
         num_aux=0,
         first_round=0,
         round_share=0.0,
+        quiet=0.0,
         most_own_weight=None,
         critic_hidden=(128, 128),
         structured_critic=not some,

@@ -238,6 +238,15 @@ class TestDoubling:
         assert int(rounds_seen(steps + noise, self.rule, 4000).end) == 300
         assert int(rounds_seen(steps + 0.4 * noise, self.rule, 4000).end) == 4000
 
+    def test_noise_that_is_not_quiet_waits_for_a_second_round(self):
+        """The second round is no better: at once the end if the noise, 0.1, is quiet, and one round later if not."""
+        for quiet, end in ((0.15, 300), (0.05, 700)):
+            rule = Doubling(first=100, share=0.5, quiet=quiet)
+            assert int(rounds_seen(self.noise[:end], rule, 4000).end) == end
+        improving = self.noise[:700].copy()
+        improving[300:] -= 5.0
+        assert int(rounds_seen(improving, Doubling(first=100, share=0.5, quiet=0.05), 4000).end) == 4000
+
     def test_all_repeats_must_have_stopped_improving(self):
         losses = self.noise.copy()
         losses[:, 1] -= np.log1p(np.arange(4000))
@@ -350,6 +359,12 @@ class TestBestRound:
         assert resumed.step == whole.step
         np.testing.assert_array_equal(whole.sample(50, key=1), resumed.sample(50, key=1))
         assert sivi.load(tmp_path / "fit.sivi").settings.stop_rule == Doubling(first=5)
+
+    def test_the_best_stays_the_best_when_a_fit_goes_on(self):
+        done = self.walk((5.0, 3.0, 4.0, 9.0, 9.0))
+        more = sivi.fit(Banana(), resume=done, num_steps=160, progress=False)
+        assert more.step == 160
+        assert self.moves(more) == self.moves(done)
 
     def test_goes_on_to_more_updates(self):
         done = self.walk((5.0, 3.0, 4.0, 0.0, 0.0))

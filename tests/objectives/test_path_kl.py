@@ -207,3 +207,11 @@ def test_serves_a_score_without_a_derivative():
     # In three runs from other keys the fitted sd was within 0.5 ± 0.035 and the mean within ± 0.07.
     np.testing.assert_allclose(draws.std(0), 0.5, rtol=0.12)
     np.testing.assert_allclose(draws.mean(0), 0.0, atol=0.12)
+
+
+def test_refuses_a_scale_that_depends_on_z(as_a_user):
+    family = sivi.SemiImplicit(
+        sivi.NormalMixing(2), sivi.DiagonalGaussian(2, 2, scale="network", key=jax.random.key(0))
+    )
+    with pytest.raises(TypeError, match=r"PathKL needs a family whose σ is the same for all z.*MixtureKL"):
+        sivi.fit(sivi.targets.Banana(), family=family, objective=PathKL(), whiten=None, progress=False)

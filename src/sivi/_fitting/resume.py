@@ -14,7 +14,7 @@ from jaxtyping import Array, PyTree
 from .._arguments import check_count, check_kind, describe
 from .._errors import FitFileError
 from .._repeats import repeat_keys
-from .._run import FitSettings, Run
+from .._run import FitSettings, Run, RunState
 from .._storage.atomic import remove_leftovers
 from .._storage.codec import fill
 from .._storage.fit_file import fits_stored, read_fit, same_settings
@@ -23,7 +23,7 @@ from ..families import Family
 from ..objectives import Objective
 from ..posterior import Posterior
 from ..schedules import RunPlan
-from ..stopping import init_stop
+from ..stopping import DoublingState, StopRule, init_stop
 from ..targets import Target, as_target
 from ..targets.fingerprint import fingerprint_of, same_fingerprint
 from .start import FitArguments, check_rows, given_map, initial_states, stop_rule_of
@@ -127,14 +127,24 @@ def resumed(
         )
     rule = stop_rule_of(given.stop, settings.stop_rule)
     if num_steps != settings.num_steps or rule != settings.stop_rule:
-        stop = init_stop(rule, num_steps, settings.repeats, run.step)
-        best = run.families if rule is not None and rule.keeps_best else None
-        first = (run.state.start or run.families) if rule is not None and rule.restarts else None
-        state = replace(run.state, families=run.families, stop=stop, best=best, start=first)
+        state = _state_under(rule, num_steps, run)
         # Rounds of another length are not those that a method is given up by.
         settings = replace(settings, num_steps=num_steps, stop_rule=rule, most_own_weight=None)
         run = replace(run, settings=settings, state=state)
     return run, posterior.affines, posterior.history
+
+
+def _state_under(rule: StopRule | None, num_steps: int, run: Run) -> RunState:
+    """The state of a run that continues under another rule or to another length; its best families stay the best."""
+    before, stop = run.state.stop, init_stop(rule, num_steps, run.settings.repeats, run.step)
+    if isinstance(before, DoublingState) and isinstance(stop, DoublingState):
+        stop = eqx.tree_at(lambda s: s.best, stop, before.best)
+    best = run.families if rule is not None and rule.keeps_best else None
+    first = None
+    if rule is not None and rule.restarts:
+        first = run.families if run.state.start is None else run.state.start
+    families = run.families if first is None else first
+    return RunState(families, run.state.states, run.state.skipped, run.state.streak, stop, best, first)
 
 
 def _read(path: str | os.PathLike[str], family: Family | None) -> Posterior:

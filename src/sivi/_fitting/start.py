@@ -2,7 +2,7 @@
 
 import functools
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import equinox as eqx
@@ -86,14 +86,9 @@ def settings_of(target: Target, recipe: Recipe, given: FitArguments) -> tuple[Fi
         # The library vouches for the centre of a map that a warm-up has found, not for that of given numbers.
         control_variate=batch_size is not None and (coordinates is None or _is_from_warmup(given.whiten)),
         stop_rule=stop_rule_of(given.stop, recipe.stop_rule() if given.objective is None else None),
-        most_own_weight=recipe.most_own_weight if given.objective is None and _has_alternative(family) else None,
+        most_own_weight=recipe.most_own_weight if given.objective is None and family is None else None,
     )
     return settings, coordinates
-
-
-def _has_alternative(family: Family | None) -> bool:
-    """Whether the recipe's method can be given up for one with a critic, which does not follow every family."""
-    return family is None or not family.varying_scale
 
 
 def _num_particles(objective: Any) -> int:
@@ -156,6 +151,22 @@ def check_values(points: np.ndarray, values: dict[str, np.ndarray], layout: Layo
         )
 
 
+def _as_given_up(settings: FitSettings, recipe: Recipe, given: FitArguments) -> FitArguments:
+    """The arguments of a run that was given up, which may have come from a file: all but those of its method."""
+    return replace(
+        given,
+        key=settings.key,
+        family=None,
+        objective=None,
+        num_steps=None if settings.num_steps == recipe.num_steps else settings.num_steps,
+        batch_size=settings.batch_size,
+        batching=settings.batching,
+        precision=settings.precision,
+        repeats=settings.repeats,
+        stop="auto",
+    )
+
+
 def start(
     target: Target, given: FitArguments, chunk_size: int, *, given_up: tuple[Run, AffineMap] | None = None
 ) -> tuple[Run, AffineMap]:
@@ -167,7 +178,10 @@ def start(
         chunk_size: Of the loop, which is compiled during the warm-up where that pays.
         given_up: A first run that was given up, and its coordinates: they are those of this one, which has a critic.
     """
-    recipe, family = recipe_for(target.dim, target.num_data), given.family
+    recipe = recipe_for(target.dim, target.num_data)
+    if given_up is not None:
+        given = _as_given_up(given_up[0].settings, recipe, given)
+    family = given.family
     if given_up is not None or given.objective is not None:
         recipe = recipe.with_critic()  # its family suits every method
     settings, coordinates = settings_of(target, recipe, given)

@@ -129,8 +129,8 @@ class CriticObjective(Objective):
 
     def check(self, family: Family, target: Target) -> None:
         check_semi_implicit(self, family)
-        self.check_family(family)
         self.critic.check(family)
+        self.check_family(family)
         self.check_target(target)
 
     def init(self, key: PRNGKeyArray, family: SemiImplicit, target: Target) -> CriticState:

@@ -8,7 +8,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from .._arguments import check_count, check_positive, default_float
+from .._arguments import check_count, check_optional, check_positive, default_float
 from ..schedules import Timeline
 from .base import RoundEnd, StopRule, StopState
 
@@ -22,6 +22,9 @@ class Doubling(StopRule):
     times the noise, the standard deviation of the loss from update to update over the tail. Then, and at `num_steps`,
     the family is that of the best round: a round that made it worse is undone.
 
+    While the noise is above `quiet`, the fit is still far from the target, and one round that happens to be no better
+    is not the end: the run goes on until two in a row are not.
+
     So an easy posterior takes two rounds, and a hard one as many as pay, up to `num_steps`. With repeats, which share
     the rounds, all of them must have stopped improving.
 
@@ -29,6 +32,7 @@ class Doubling(StopRule):
         first: Updates of the first round.
         share: The improvement, as a share of the noise, that is not worth another round.
         tail: Share of a round that its result is taken from.
+        quiet: Noise up to which one round without improvement ends the run; None for any noise.
         restart: Whether a round starts from the family of update zero: for an annealed target, whose first modes a
             family that was fitted before does not find.
 
@@ -39,6 +43,9 @@ class Doubling(StopRule):
     first: int = eqx.field(static=True, kw_only=True, default=250, converter=partial(check_count, "first"))
     share: float = eqx.field(static=True, kw_only=True, default=0.25, converter=partial(check_positive, "share"))
     tail: float = eqx.field(static=True, kw_only=True, default=0.2, converter=partial(check_positive, "tail"))
+    quiet: float | None = eqx.field(
+        static=True, kw_only=True, default=None, converter=partial(check_optional, check_positive, "quiet")
+    )
     restart: bool = eqx.field(static=True, kw_only=True, default=False, converter=bool)
     keeps_best: ClassVar[bool] = True
 
@@ -63,6 +70,7 @@ class Doubling(StopRule):
             squares=zeros,
             count=jnp.zeros(repeats, jnp.int32),
             best=jnp.full(repeats, jnp.inf, default_float()),
+            idle=jnp.zeros(repeats, jnp.int32),
         )
 
     def update(
@@ -83,7 +91,10 @@ class Doubling(StopRule):
         result = jnp.where(count > 0, centre + mean_offset, jnp.inf)
         better = result < state.best
         improvement = jnp.where(jnp.isfinite(state.best), state.best - result, jnp.inf)
-        goes_on = jnp.any(better & (improvement > self.share * noise))
+        improves = better & (improvement > self.share * noise)
+        loud = jnp.zeros_like(improves) if self.quiet is None else noise > self.quiet
+        idle = jnp.where(improves, 0, state.idle + 1)
+        goes_on = jnp.any(improves | (loud & (idle < 2)))
         next_end = _round_end(state.round_end, 2 * length, num_steps)
         after = DoublingState(
             end=jnp.where(ends & ~goes_on, done, state.end),
@@ -94,6 +105,7 @@ class Doubling(StopRule):
             squares=squares,
             count=jnp.where(ends, 0, count),
             best=jnp.where(ends & better, result, state.best),
+            idle=jnp.where(ends, idle, state.idle),
         )
         restart = ends & goes_on & (done < num_steps) & self.restart
         return after, RoundEnd(ends & better, ends & ~better, restart)
@@ -127,6 +139,7 @@ class DoublingState(StopState):
         squares: Sum of their squares.
         count: Losses in those sums.
         best: The best result of a round, by repeat; infinite before the first.
+        idle: Rounds in a row without improvement.
     """
 
     end: Int[Array, ""]
@@ -137,10 +150,11 @@ class DoublingState(StopState):
     squares: Float[Array, " repeats"]
     count: Int[Array, " repeats"]
     best: Float[Array, " repeats"]
+    idle: Int[Array, " repeats"]
 
     def repeat(self, index: int) -> "DoublingState":
         rows = slice(index, index + 1)
-        sums = (self.centre, self.total, self.squares, self.count, self.best)
+        sums = (self.centre, self.total, self.squares, self.count, self.best, self.idle)
         return DoublingState(self.end, self.round_start, self.round_end, *(values[rows] for values in sums))
 
     def timeline(self, num_steps: int | Int[Array, ""]) -> Timeline:
