@@ -100,7 +100,7 @@ class Posterior:
 
     @property
     def finished(self) -> bool:
-        """Whether the fit is complete: `num_steps`, or the end of the decay after a plateau."""
+        """Whether the fit is complete: at `num_steps`, or where its stop rule has ended it."""
         return self.run.finished
 
     @property

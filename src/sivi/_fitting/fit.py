@@ -75,10 +75,10 @@ def fit(
         checkpoint: A file written after every chunk, whole or not at all.
         resume: A checkpoint, a saved fit or a posterior to continue from. Settings other than `num_steps` and `stop`
             are those of that fit, and on a CPU the result equals the uninterrupted one bit for bit. With another
-            `num_steps` the schedules follow the new length, and a fit that had reached a plateau continues.
+            `num_steps` the schedules follow the new length, and a fit that had ended continues.
 
     Returns:
-        The posterior. After Ctrl-C it is what was fitted so far.
+        The posterior. After Ctrl-C it is what was fitted so far: that of the best round, if there are rounds.
 
     Raises:
         FitDiverged: Too many updates were not finite. Its `posterior` holds the last good state.

@@ -4,7 +4,9 @@
 `critic_objective`: a family and a critic updated in turn; `_minimax`: the minimax value, its critic g, and products of
 minibatch scores without bias.
 `score_matching`, `plug_in`: the Fisher divergence by that minimax, and the biased estimator it replaces.
-`path_kl`: the reverse KL by its path gradient, with a critic for the score of the family; the default.
+`mixture_kl`: a bound of the reverse KL, with the mixture of the draws' own conditionals for q; the default up to 128
+unknowns.
+`path_kl`: the reverse KL by its path gradient, with a critic for the score of the family; the default above.
 `surrogate_elbo`, `unbiased_elbo`: SIVI's lower bound of the ELBO (`log_mixture` is its mixture density), and UIVI.
 `kernel_stein`, `kernels`: the kernel Stein discrepancy, where no critic is trained.
 `annealed`, `bridged`: wrappers of any of them that change the target on the way.
