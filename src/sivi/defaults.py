@@ -218,7 +218,7 @@ def recipe(dim: int, num_data: int | None = None) -> Recipe:
 
     Example:
         >>> recipe(22, num_data=400).num_particles
-        256
+        512
     """
     dim = check_count("dim", dim)
     few, critic = dim <= ANNEALED_UP_TO, _critic(dim, num_data)
@@ -235,7 +235,7 @@ def recipe(dim: int, num_data: int | None = None) -> Recipe:
         first_round=1000 if few else 250,
         num_particles=512,
         num_aux=0 if few else 512,
-        round_share=0.25,
+        round_share=0.25 if few else 0.5,
         quiet=0.5 if few else 0.0,
         most_own_weight=0.25,
         bridge_share=0.0,
