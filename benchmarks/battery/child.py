@@ -5,6 +5,7 @@ With another checkout's `src` in front, this is run with version 0.1 too, so it 
 
 import time
 import warnings
+from dataclasses import replace
 from typing import Any
 
 import jax
@@ -24,7 +25,8 @@ QUICK_STEPS, QUICK_TRANSITIONS = 150, 100
 
 def run_job(job: dict[str, Any]) -> dict[str, Any]:
     """The row of a job, which has `posterior`, `key`, `method` and more; what goes wrong is part of it."""
-    entry, row = POSTERIORS[job["posterior"]], {name: job[name] for name in ("posterior", "key", "method")}
+    entry = POSTERIORS[job["posterior"]]
+    row = {name: job[name] for name in ("posterior", "key", "method", "variant") if name in job}
     work = fit if job["method"] == "sivi" else sample
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
@@ -40,9 +42,11 @@ def fit(entry: Entry, job: dict[str, Any]) -> dict[str, Any]:
     """`sivi.fit` with nothing but the target and the key, unless the job says otherwise."""
     settings = dict(job.get("settings") or {})
     target, what = entry.problem()
+    if job.get("recipe"):
+        _change_recipe(job["recipe"])
     if job.get("steps_times"):
         data = getattr(target, "num_data", None)
-        default = sivi.defaults.recipe(entry.dim, data).num_steps
+        default = job.get("steps_of") or sivi.defaults.recipe(entry.dim, data).num_steps
         settings |= {"num_steps": int(job["steps_times"] * default), "stop": None}
     if job.get("quick"):
         settings = {"num_steps": QUICK_STEPS} | settings
@@ -52,12 +56,22 @@ def fit(entry: Entry, job: dict[str, Any]) -> dict[str, Any]:
     seconds = time.perf_counter() - start
     losses = np.asarray(posterior.history.get("loss", [])).ravel()
     facts = {"seconds": seconds, "updates": int(posterior.step)}
+    if "own_weight" in posterior.history:
+        facts["own_weight"] = _number(np.mean(posterior.history["own_weight"][..., -100:]))
     if len(losses) and np.isfinite(losses[-1]):
         facts["loss"] = float(losses[-1])
     if job.get("quick"):
         return facts | numbers_of(entry, timed[:QUICK], QUICK)
     more = MEASURED_KL if entry.kl else MEASURED
     return facts | numbers_of(entry, np.asarray(posterior.unconstrained(more, key=2000 + job["key"])))
+
+
+def _change_recipe(numbers: dict[str, Any]) -> None:
+    """Let `fit` use these numbers instead of those of `sivi.defaults.recipe`."""
+    from sivi._fitting import start
+
+    chosen = {name: tuple(value) if isinstance(value, list) else value for name, value in numbers.items()}
+    start.recipe_for = lambda dim, num_data=None: replace(sivi.defaults.recipe(dim, num_data), **chosen)
 
 
 def sample(entry: Entry, job: dict[str, Any]) -> dict[str, Any]:

@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+import time
 from collections.abc import Iterator
 from importlib.util import find_spec
 from pathlib import Path
@@ -55,16 +56,20 @@ def run(args: argparse.Namespace) -> list[dict[str, Any]]:
     if len(methods) == 1 and not args.no_nuts:
         print("without NUTS: BlackJAX is not installed")
     names = chosen(args)
+    taken = _updates_taken(args.of) if args.of else {}
     jobs = [
-        {"posterior": name, "key": key, "method": method} | (common if method == "sivi" else {"quick": args.quick})
+        {"posterior": name, "key": key, "method": method}
+        | (common | {"steps_of": taken.get((name, key))} if method == "sivi" else {"quick": args.quick})
         for name in names
         for key in args.keys
         for method in methods
+        if method != "nuts" or key in (args.nuts_keys or args.keys)
     ]
     content = {
         "script": "benchmarks/battery",
         "call": "sivi.fit(target, key=key), and dim= or like= for a function",
         **common,
+        "steps_of": args.of.name if args.of else None,
         "keys": args.keys,
         "source": args.source.resolve().name if args.source else None,
         "note": args.note,
@@ -73,7 +78,9 @@ def run(args: argparse.Namespace) -> list[dict[str, Any]]:
     }
     rows: list[dict[str, Any]] = []
     for row in (
-        _quick_rows(jobs) if args.quick else runner.rows_of(jobs, args.jobs, args.cores, args.source, args.timeout)
+        _quick_rows(jobs)
+        if args.quick
+        else runner.rows_of(jobs, args.jobs, args.cores, args.source, args.timeout, time.monotonic() + args.limit)
     ):
         rows.append(row)
         print(table.line_of(row), flush=True)
@@ -82,6 +89,11 @@ def run(args: argparse.Namespace) -> list[dict[str, Any]]:
             write(args.output, content | {"rows": rows})
     print("\n" + "\n".join(table.lines(rows)))
     return rows
+
+
+def _updates_taken(path: Path) -> dict[tuple[str, int], int]:
+    rows = json.loads(path.read_text())["rows"]
+    return {(row["posterior"], row["key"]): row["updates"] for row in rows if row.get("updates")}
 
 
 def write(path: Path, content: dict[str, Any]) -> None:
@@ -125,12 +137,15 @@ def parser_of_arguments() -> argparse.ArgumentParser:
     add("--keys", type=int, nargs="+", default=[0])
     add("--quick", action="store_true", help="three posteriors, few updates, in this process: does everything run?")
     add("--no-nuts", action="store_true", help="leave out NUTS")
+    add("--nuts-keys", type=int, nargs="+", metavar="KEY", help="NUTS with these keys alone (default: those of --keys)")
     add("--output", type=Path, metavar="FILE.json")
     add("--jobs", type=int, default=1, help="processes at once")
     add("--cores", type=int, help="cores of each")
     add("--timeout", type=float, default=600.0, help="seconds after which a process is stopped")
+    add("--limit", type=float, default=float("inf"), help="seconds after which all processes are stopped")
     add("--source", type=Path, metavar="DIR", help="another checkout, whose src the fits use")
     add("--steps-times", type=float, metavar="N", help="N times the default number of updates, and no early stop")
+    add("--of", type=Path, metavar="FILE.json", help="with --steps-times: N times the updates of the same fit there")
     add("--settings", type=json.loads, metavar="JSON", help="more arguments of sivi.fit")
     add("--note", metavar="TEXT", help="what else to say of the machine")
     add("--report", type=Path, metavar="FILE.json", help="write the page of the documentation from these results")

@@ -20,7 +20,14 @@ HERE = Path(__file__).resolve().parent
 Row = dict[str, Any]
 
 
-def rows_of(jobs: list[Row], num_jobs: int, num_cores: int | None, source: Path | None, limit: float) -> Iterator[Row]:
+def rows_of(
+    jobs: list[Row],
+    num_jobs: int,
+    num_cores: int | None,
+    source: Path | None,
+    limit: float = float("inf"),
+    until: float = float("inf"),
+) -> Iterator[Row]:
     """The judged rows, in the order in which they are done.
 
     Args:
@@ -29,6 +36,7 @@ def rows_of(jobs: list[Row], num_jobs: int, num_cores: int | None, source: Path 
         num_cores: Cores of each; None for all there are.
         source: A checkout whose `src` the fits use; that of this file when left out. NUTS is always this one's.
         limit: Seconds after which a process is stopped.
+        until: When, by `time.monotonic`, all processes are stopped.
     """
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
     share = num_cores or len(cores)
@@ -39,7 +47,7 @@ def rows_of(jobs: list[Row], num_jobs: int, num_cores: int | None, source: Path 
     def run(job: Row) -> Row:
         own = free.get()
         try:
-            return _in_process(job, own, source, limit)
+            return _in_process(job, own, source, min(limit, until - time.monotonic()))
         finally:
             free.put(own)
 
@@ -62,11 +70,15 @@ def judged(row: Row) -> Row:
 
 def _in_process(job: Row, cores: list[int], source: Path | None, limit: float) -> Row:
     command = [sys.executable, str(HERE), "--child", json.dumps(job | {"cores": cores})]
-    row = {name: job[name] for name in ("posterior", "key", "method")}
+    row = {name: job[name] for name in ("posterior", "key", "method", "variant") if name in job}
+    if limit <= 0:
+        return row | {"failed": "not started in time"}
     environment = _environment(source if job["method"] == "sivi" else None)
     start = time.perf_counter()
     try:
-        done = subprocess.run(command, capture_output=True, text=True, timeout=limit, env=environment)
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=limit if limit < float("inf") else None, env=environment
+        )
     except subprocess.TimeoutExpired:
         return row | {"failed": f"stopped after {limit:.0f} s"}
     if done.returncode == 0:

@@ -236,7 +236,7 @@ def recipe(dim: int, num_data: int | None = None) -> Recipe:
         num_particles=512,
         num_aux=0 if few else 512,
         round_share=0.25 if few else 0.5,
-        quiet=0.5 if few else 0.0,
+        quiet=0.3 if few else 0.0,
         most_own_weight=0.25,
         bridge_share=0.0,
     )

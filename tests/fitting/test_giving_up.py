@@ -34,6 +34,14 @@ def test_by_the_tail_of_a_round_and_the_mean_of_repeats():
     assert given_up(np.stack([weights, np.full(30, 0.6)]))
 
 
+def test_without_rounds_past_the_middle_of_a_long_run():
+    settings = FitSettings(sivi._arguments.as_key(0), None, 4000, most_own_weight=0.25)
+    weights = np.r_[np.full(2000, 0.1), np.full(400, 0.4)]
+    assert _given_up(settings, 2400, {"own_weight": [weights]})
+    assert not _given_up(settings, 2399, {"own_weight": [weights]})
+    assert not _given_up(settings, 2400, {"own_weight": [weights[::-1]]})
+
+
 def tiny(monkeypatch, limit):
     """Recipes with small networks and short rounds."""
     from sivi import defaults
@@ -69,6 +77,14 @@ def test_the_critic_takes_over_whatever_the_chunks_and_after_resuming(monkeypatc
     whole = sivi.fit(Banana(), **settings)
     np.testing.assert_array_equal(posterior.history["loss"], whole.history["loss"])
     np.testing.assert_array_equal(posterior.sample(20, key=1), whole.sample(20, key=1))
+
+
+def test_a_run_without_a_rule_is_followed_by_one_without(monkeypatch):
+    tiny(monkeypatch, limit=1e-6)
+    monkeypatch.setattr("sivi._fitting.loop._LONG_RUN", 10)
+    posterior = sivi.fit(Banana(), progress=False, num_steps=30, stop=None, chunk_size=4)
+    assert (posterior.step, posterior.settings.stop_rule) == (30, None)
+    assert "own_weight" not in posterior.history
 
 
 def test_the_mixture_stays_where_its_components_meet(monkeypatch):

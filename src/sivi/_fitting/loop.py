@@ -36,6 +36,9 @@ from .report import Callback, is_true, report_of
 MAX_SKIPPED_SHARE = 0.1
 MAX_SKIPPED_IN_A_ROW = 100
 
+#: Without rounds, a run of at least so many updates is given up by what it shows between these shares of it.
+_LONG_RUN, _GIVEN_UP_BETWEEN = 2000, (0.5, 0.6)
+
 #: Up to this many updates, the metrics of a chunk have one length whatever the length of the run: one program for all.
 _SHORT_CHUNK = 10_000
 
@@ -258,11 +261,18 @@ def _next_chunk(
 
 
 def _given_up(settings: FitSettings, step: int, pieces: Mapping[str, list[np.ndarray]]) -> bool:
-    """Whether most draws of some round but the first met no component but the one that made them."""
+    """Whether most draws met no component but the one that made them: at the end of some round but the first, or past
+    the middle of a long run without rounds.
+    """
     rule, limit = settings.stop_rule, settings.most_own_weight
-    if limit is None or not isinstance(rule, Doubling) or "own_weight" not in pieces:
+    if limit is None or "own_weight" not in pieces:
         return False
-    tails = rule.round_ends(settings.num_steps, step)[1:]
+    tails: list[tuple[int, int]] = []
+    if isinstance(rule, Doubling):
+        tails = rule.round_ends(settings.num_steps, step)[1:]
+    elif rule is None and settings.num_steps >= _LONG_RUN:
+        middle = [round(share * settings.num_steps) for share in _GIVEN_UP_BETWEEN]
+        tails = [(middle[0], middle[1])] if step >= middle[1] else []
     weights = np.concatenate(pieces["own_weight"], axis=-1)
     return any(np.nanmean(weights[..., first:last]) > limit for first, last in tails)
 

@@ -163,7 +163,7 @@ def _as_given_up(settings: FitSettings, recipe: Recipe, given: FitArguments) -> 
         batching=settings.batching,
         precision=settings.precision,
         repeats=settings.repeats,
-        stop="auto",
+        stop=None if settings.stop_rule is None else "auto",
     )
 
 

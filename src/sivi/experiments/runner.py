@@ -15,7 +15,7 @@ from typing import Any
 import jax
 
 from .._version import package_version
-from ._result_files import JobCache, save
+from ._result_files import JobCache, load, save
 from .base import Experiment, Job, JobResult, Results
 
 Log = Callable[[str], object]
@@ -62,7 +62,7 @@ def run(
         out: Folder of the results. The jobs' own files are in `<out>/<name>/<mode>/`.
         workers: Processes, which share the cores; 1 runs the jobs in this process.
         force: Also run the jobs that are done.
-        only: Run only jobs with this in their name.
+        only: Run only jobs with this in their name. Of the others, the combined result keeps what it has.
         log: Receives a line of progress now and then.
 
     Returns:
@@ -84,7 +84,8 @@ def run(
                 ran.append(job.name)
                 log(f"[{i}/{len(pending)}] {job.name}: {seconds:.1f} s")
     finally:
-        results = _collect(experiment, mode, seeds, jobs, cache)
+        earlier = load(experiment.name, mode, out) if only else None
+        results = _collect(experiment, mode, seeds, jobs, cache, earlier)
         if results.done:
             save(experiment, results, out)
     return Outcome(results, tuple(ran), failures, tracebacks)
@@ -106,8 +107,13 @@ def _pending(jobs: list[Job], cache: JobCache, force: bool, log: Log) -> list[Jo
     return pending
 
 
-def _collect(experiment: Experiment, mode: str, seeds: int, jobs: list[Job], cache: JobCache) -> Results:
-    results = [cache.read(job)[0] for job in jobs]
+def _collect(
+    experiment: Experiment, mode: str, seeds: int, jobs: list[Job], cache: JobCache, earlier: Results | None
+) -> Results:
+    """What the folder of jobs has, and for the rest what an earlier combined result has with the same settings."""
+    kept = {result.job.name: result for result in earlier.done} if earlier else {}
+    results = [cache.read(job)[0] or kept.get(job.name) for job in jobs]
+    results = [r if r is None or r.job.settings == job.settings else None for r, job in zip(results, jobs, strict=True)]
     missing = tuple(job.name for job, result in zip(jobs, results, strict=True) if result is None)
     return Results(experiment.name, mode, seeds, tuple(result for result in results if result is not None), missing)
 
