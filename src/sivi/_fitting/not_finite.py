@@ -129,7 +129,7 @@ def _cause(posterior: Posterior, function: object) -> str:
     farthest = float(jnp.median(jnp.max(jnp.abs(jax.vmap(affine.inverse)(points)), axis=1)))
     if not np.isfinite(farthest):
         return (
-            "The last good state has draws beyond all numbers: it ran off, as fits to a density that cannot be normalised "
+            "The last good state has draws beyond all numbers: it ran off, as fits of a density without a posterior "
             "do. Look for an improper prior; otherwise a smaller learning rate or a rescaled target may help."
         )
     if farthest >= _FAR:

@@ -25,15 +25,15 @@ from .probe import Probe
 #: Updates below which only a complete run is judged by its scores.
 MIN_UPDATES_TO_JUDGE = 1000
 
-#: E‖S − ∇log q‖² in units of E‖∇log q‖², of a complete run and of any: good fits have at most 0.3, S = 0 has 1.
-MAX_DIVERGENCE, GROSS_DIVERGENCE = 2.0, 100.0
+#: ‖S − ∇log q‖² in units of ‖∇log q‖², by medians, of a complete run and of any: good fits have less than 0.3.
+MAX_DIVERGENCE, GROSS_DIVERGENCE = 1.0, 100.0
 #: The mean weight of the generating component above which the mixture says little of the score of q.
 MAX_OWN_WEIGHT = 0.5
-#: The recorded Fisher divergence of a critic, per unknown, of a complete run and of any.
-MAX_LOSS, GROSS_LOSS = 10.0, 1000.0
+#: The Fisher divergence that a run with a critic records, per unknown: of a complete run on all data, and of others.
+MAX_LOSS, GROSS_LOSS = 0.75, 100.0
 
-#: Draws this many standard deviations of the warm-up away are far: the typical one, and the width between 5 % and 95 %.
-FAR_DRAWS, WIDE_DRAWS = 50.0, 8.0
+#: In standard deviations of the warm-up: where the typical draw is far, and where half of the draws spread too widely.
+FAR_DRAWS, WIDE_DRAWS = 50.0, 6.0
 #: By how much log p is higher there than at the warm-up's centre, in nats per unknown, if it is without bound.
 MAX_GAIN = 100.0
 
@@ -127,8 +127,8 @@ def of_target(probe: Probe, place: Place) -> list[Remark]:
         return []
     zero = (scores == 0.0).all(0)
     if zero.all():
-        log_probs = probe.log_probs[finite]
-        varies = np.ptp(log_probs) > 0 if np.isfinite(log_probs).all() else False
+        log_probs = probe.log_probs[np.isfinite(probe.log_probs)]
+        varies = len(log_probs) > 0 and np.ptp(log_probs) > 0
         why = (
             "though the log density varies: it rounds, compares or counts, or its gradient underflows; use smooth "
             "functions, or unknowns on a scale near 1"
@@ -199,8 +199,9 @@ def of_draws(probe: Probe, place: Place) -> Iterator[Remark]:
         finite = np.isfinite(probe.draws).all(1)
         distances = np.where(finite, np.sqrt(np.mean(probe.draws.astype(float) ** 2, axis=1)), np.inf)
         far = float(np.median(distances))
-        low, high = np.quantile(np.where(finite[:, None], probe.draws, np.inf), [0.05, 0.95], axis=0)
-        widths = np.where(np.isfinite(high - low), high - low, np.inf) / 3.29
+        # Of the middle half, which heavy tails and funnels leave as it is; 1.35 for N(0, I).
+        low, high = np.quantile(np.where(finite[:, None], probe.draws, np.inf), [0.25, 0.75], axis=0)
+        widths = np.where(np.isfinite(high - low), high - low, np.inf) / 1.35
         gain = float(np.median(probe.log_probs[:num]) - probe.log_probs[num])
     if not finite.all():
         yield _ran_off("are not all finite", gain, dim)
@@ -279,7 +280,8 @@ def of_divergence(probe: Probe, posterior: Posterior, index: int, full: bool) ->
         limit, what = (MAX_DIVERGENCE if full else GROSS_DIVERGENCE), "in units of the size of the latter, squared"
     elif "critic_norm" in posterior.history and place.has_scale:
         found = float(np.nanmedian(_losses(posterior, index)[-max(1, posterior.step // 20) :])) / dim
-        limit, what = (MAX_LOSS if full else GROSS_LOSS), "per unknown"
+        on_all_data = posterior.settings.batch_size is None
+        limit, what = (MAX_LOSS if full and on_all_data else GROSS_LOSS), "per unknown"
     else:
         return
     if found > limit:
