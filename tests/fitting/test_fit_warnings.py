@@ -2,6 +2,7 @@
 
 import pickle
 import re
+import subprocess
 import sys
 import warnings
 from dataclasses import replace
@@ -16,13 +17,13 @@ import sivi
 from oracles import linear_gaussian_family
 from sivi._fitting import remarks
 from sivi._fitting.ending import merge, remarks_of
-from sivi._fitting.probe import NUM_DRAWS, Probe, _mixture_scores, probes_of
+from sivi._fitting.probe import NUM_DRAWS, EndProbe, _mixture_scores, probes_of
 from sivi._layout import Layout
 from sivi._run import Remark
 from sivi.coordinates import DiagonalMap, IdentityMap
 from sivi.families.dense_gaussian import DenseGaussianAt
 from sivi.families.diagonal_gaussian import GaussianAt
-from sivi.objectives import MixtureKL, PathKL
+from sivi.objectives import MixtureKL
 from sivi.stopping import DoublingState
 from sivi.targets import as_target
 from unfitted import posterior_of
@@ -55,7 +56,7 @@ def at_points(log_density, dim=2, spread=1.0, status="not run", affine=None, log
     scores = jax.vmap(target.score)(x)
     values = np.asarray(jax.vmap(target.log_prob)(x)) if log_prob else np.full(512, np.nan)
     u_scores = np.asarray(jax.vmap(affine.pull_back)(scores))
-    probe = Probe(draws, normal, np.asarray(scores), u_scores, values, -draws / spread**2, 0.01, np.ones(dim), 1e-3)
+    probe = EndProbe(draws, normal, np.asarray(scores), u_scores, values, -draws / spread**2, 0.01, np.ones(dim), 1e-3)
     return probe, remarks.Place(posterior, 0)
 
 
@@ -63,7 +64,7 @@ class TestTheSentences:
     def test_unused_unknown_of_a_default_call(self):
         with pytest.warns(sivi.FitWarning, match=r"does not depend on it") as caught:
             posterior = sivi.fit(lambda x: -0.5 * x[0] ** 2, dim=2, num_steps=100, progress=False)
-        assert [Path(w.filename).name for w in caught] == [Path(__file__).name]  # one, at the call
+        assert len(caught) == 1
         assert kinds(posterior)[:2] == ["warm-up", "unused-unknown"]
         assert all(remark.unknowns == ("x[1]",) for remark in posterior.warnings[:2])
         assert str(caught[0].message) == "\n".join(posterior.warnings)
@@ -84,19 +85,21 @@ class TestTheSentences:
     )
     def test_zero_scores(self, name, words):
         case = fit_warnings.CASES[name]
-        (remark,) = remarks.of_target(*at_points(case.log_density, case.dim))
+        (remark,) = remarks.of_target(*at_points(case.log_density, case.dim), ran_off=False)
         assert remark.kind == "zero-score"
         assert "at all 512 points" in remark
         assert words in remark
 
     def test_underflow(self):
         affine = DiagonalMap(jnp.zeros(2), jnp.full(2, 1e16))
-        (remark,) = remarks.of_target(*at_points(fit_warnings.CASES["underflow"].log_density, affine=affine))
+        (remark,) = remarks.of_target(
+            *at_points(fit_warnings.CASES["underflow"].log_density, affine=affine), ran_off=False
+        )
         assert remark.kind == "zero-score"
         assert "underflows" in remark
 
     def test_constant_slope(self):
-        (remark,) = remarks.of_target(*at_points(lambda x: 3.0 * x[0] - 0.5 * x[1] ** 2))
+        (remark,) = remarks.of_target(*at_points(lambda x: 3.0 * x[0] - 0.5 * x[1] ** 2), ran_off=False)
         assert (remark.kind, remark.unknowns) == ("unbounded", ("x[0]",))
         assert "slope, 3," in remark
 
@@ -107,7 +110,7 @@ class TestTheSentences:
     def test_curvature_of_the_wrong_sign(self, name, unknowns, curvature):
         affine = DiagonalMap(jnp.ones(2), jnp.full(2, 2.0))
         case = fit_warnings.CASES[name]
-        (remark,) = remarks.of_target(*at_points(case.log_density, affine=affine, status="not settled"))
+        (remark,) = remarks.of_target(*at_points(case.log_density, affine=affine, status="not settled"), ran_off=True)
         assert remark.kind == "unbounded"
         assert set(remark.unknowns) <= unknowns
         if curvature is not None:  # L² of the map, up to the noise of 256 points
@@ -119,7 +122,7 @@ class TestTheSentences:
         for case in fit_warnings.CASES.values():
             if not case.expected and case.dim == 2:
                 probe, place = at_points(case.log_density, case.dim, affine=None, status=status)
-                assert remarks.of_target(probe, place) == []
+                assert remarks.of_target(probe, place, ran_off=False) == []
 
     @pytest.mark.parametrize(
         ("status", "words"), [("never moved", "never moved"), ("ran away", "ran away in x[1], to a standard deviation")]
@@ -142,7 +145,10 @@ class TestTheSentences:
         ((kind, sentence),) = said(lambda x: -0.5 * x @ x, 10.0)
         assert kind == "far-draws"
         assert "times as wide" in sentence
-        assert said(lambda x: -0.5 * x @ x, np.float32(3e38))[0][0] == "far-draws"
+        probe, place = at_points(lambda x: -0.5 * x @ x)
+        overflown = replace(probe, draws=np.where(np.arange(256)[:, None] < 3, np.inf, probe.draws))
+        (remark,) = remarks.of_draws(overflown, place)
+        assert remark.startswith("The draws are not all finite")
 
     def test_heavy_tails_are_neither(self):
         probe, place = at_points(lambda x: -jnp.sum(jnp.log1p(x**2)), status="settled")
@@ -170,7 +176,7 @@ class TestDivergence:
             found = list(remarks.of_divergence(probe, posterior, 0, full=True))
             assert len(found) == (expected is not None)
             if expected is not None:
-                assert float(re.search(r"differ by ([\d.e+]+)", found[0])[1]) == pytest.approx(expected, rel=0.02)
+                assert float(re.search(r"differ by ([\d.e+]+)", found[0])[1]) == pytest.approx(expected, rel=0.05)
             # A run that was told its length is judged only where the difference is gross.
             gross = list(remarks.of_divergence(probe, posterior, 0, full=False))
             assert len(gross) == (expected is not None and expected > 100)
@@ -193,12 +199,11 @@ class TestDivergence:
         keys = jax.random.split(jax.random.key(0), 4)
         mean, eps = jax.random.normal(keys[0], (2, 64, 3))
         sigma = jnp.exp(0.3 * jax.random.normal(keys[1], (64, 3)))
-        at = GaussianAt(mean, sigma)
+        at = jax.vmap(GaussianAt)(mean, sigma)
+        basis = jnp.eye(3) + jnp.tril(0.5 * jax.random.normal(keys[2], (3, 3)), -1) if dense else jnp.eye(3)
+        draws = (mean + sigma * eps) @ basis.T
         if dense:
-            basis = jnp.eye(3) + jnp.tril(0.5 * jax.random.normal(keys[2], (3, 3)), -1)
             at = DenseGaussianAt(at, basis, jnp.linalg.inv(basis))
-        inner = at.in_basis if dense else at
-        draws = inner.transform(eps) @ (at.basis.T if dense else jnp.eye(3))
 
         def log_q(x):
             return jax.nn.logsumexp(at.log_prob_pairs(x[None])[0])
@@ -303,9 +308,7 @@ class TestTheRun:
         key = jax.random.key(0)
         family = sivi.SemiImplicit(sivi.NormalMixing(2), sivi.StudentT(2, 2, df=5.0, key=key))
         with pytest.warns(sivi.FitWarning, match=r"score of x\[1\]"):
-            sivi.fit(
-                target, family=family, objective=PathKL(num_particles=16), num_steps=100, whiten=None, progress=False
-            )
+            sivi.fit(target, family=family, objective=QUICK, num_steps=100, whiten=None, progress=False)
 
     def test_a_diverged_fit_names_the_density(self):
         steep = MixtureKL(num_particles=16, clip=None, optimizer=sivi.optimizers.Adam(1e4))
@@ -318,6 +321,19 @@ class TestTheRun:
 
         monkeypatch.setattr("sivi._fitting.ending.probes_of", fails)
         assert fitted(lambda x: -0.5 * x[0] ** 2).warnings == ()
+
+
+@pytest.mark.slow
+def test_the_warning_points_at_the_call(tmp_path):
+    """In a Python without the suite's type checks, which stand between the call and the function."""
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sivi\nobjective = sivi.objectives.MixtureKL(num_particles=8)\n"
+        "sivi.fit(lambda x: -x[0] ** 2, dim=2, num_steps=100, whiten=None, objective=objective, progress=False)\n"
+    )
+    run = subprocess.run([sys.executable, script], capture_output=True, text=True, timeout=300)
+    assert run.returncode == 0
+    assert run.stderr.startswith(f"{script}:3: FitWarning: The score of x[1] is zero"), run.stderr
 
 
 def replace_skipped(state, number):

@@ -8,13 +8,14 @@ from .._run import Remark, Run
 from ..defaults import recipe
 from ..posterior import Posterior
 from .checkpoint import Checkpoint
-from .probe import Probe, probes_of
+from .probe import EndProbe, probes_of
 from .remarks import Place, of_divergence, of_draws, of_losses, of_target, of_warmup, still_improving
 
 #: Updates below which the target is not looked at: so few are a trial, not a fit.
 MIN_UPDATES = 100
 
-#: Kinds of remarks on a density that has no posterior: its fit is not judged further.
+#: Kinds of remarks on draws that have run off, and on a density that has no posterior: its fit is not judged further.
+_RAN_OFF = {"far-draws", "unbounded"}
 _NO_POSTERIOR = {"zero-score", "unused-unknown", "unbounded"}
 
 
@@ -38,15 +39,16 @@ def remarks_of(posterior: Posterior) -> tuple[Remark, ...]:
         place = Place(posterior, i)
         own = [*of_warmup(place), *of_losses(posterior, i)]
         if probes is not None:
-            own += of_target(probes[i], place)
-            own += of_draws(probes[i], place)
+            of_family = list(of_draws(probes[i], place))
+            own += of_target(probes[i], place, any(remark.kind in _RAN_OFF for remark in of_family))
+            own += of_family
             if not _NO_POSTERIOR & {remark.kind for remark in own}:
                 own += of_divergence(probes[i], posterior, i, _is_full(posterior.run))
         found.append(own)
     return merge(found) or tuple(still_improving(posterior))
 
 
-def _probes(posterior: Posterior) -> list[Probe] | None:
+def _probes(posterior: Posterior) -> list[EndProbe] | None:
     """A look at every repeat; None where a target cannot be evaluated now. What was fitted is not lost for it."""
     try:
         return probes_of(posterior)
@@ -62,7 +64,7 @@ def cause_of_divergence(posterior: Posterior | None) -> str:
     found = []
     for i, probe in enumerate(probes):
         place = Place(posterior, i)
-        found.append([*of_target(probe, place), *(r for r in of_warmup(place) if place.ran_away)])
+        found.append([*of_target(probe, place, ran_off=True), *(r for r in of_warmup(place) if place.ran_away)])
     return " ".join(merge(found))
 
 

@@ -34,7 +34,7 @@ _PROBE = 4
 
 
 @dataclass(frozen=True, eq=False)
-class Probe:
+class EndProbe:
     """A target at draws of one fit, and at points of N(0, I), all in the coordinates u of the fit but for `x_scores`.
 
     Attributes:
@@ -64,7 +64,7 @@ class Probe:
         return len(self.draws)
 
 
-def probes_of(posterior: Posterior) -> list[Probe]:
+def probes_of(posterior: Posterior) -> list[EndProbe]:
     """A look at every repeat of a fit."""
     target, settings, dim = posterior.target, posterior.run.settings, posterior.dim
     assert target is not None
@@ -88,7 +88,7 @@ def probes_of(posterior: Posterior) -> list[Probe]:
         q_scores, own_weight = (None, np.nan) if at is None else _mixture_scores(draws, at)
         sigma = None if at is None else np.median(_in_basis(at).sigma.reshape(-1, dim), axis=0)
         floor = sigma_floor(posterior.families)
-        found.append(Probe(draws, normal, scores[i], u_scores[i], log_probs[i], q_scores, own_weight, sigma, floor))
+        found.append(EndProbe(draws, normal, scores[i], u_scores[i], log_probs[i], q_scores, own_weight, sigma, floor))
     return found
 
 

@@ -20,7 +20,7 @@ from ..defaults import recipe
 from ..posterior import Posterior
 from ..stopping import Doubling
 from ..warmup.status import FAR, NEVER_MOVED, NOT_RUN, RAN_AWAY, SETTLED, STATUS, UNKNOWN
-from .probe import Probe
+from .probe import EndProbe
 
 #: Updates below which only a complete run is judged by its scores.
 MIN_UPDATES_TO_JUDGE = 1000
@@ -119,8 +119,8 @@ def of_warmup(place: Place) -> Iterator[Remark]:
         )
 
 
-def of_target(probe: Probe, place: Place) -> list[Remark]:
-    """A density that no score, or a constant one, says how to fit, or that is convex where the warm-up was lost."""
+def of_target(probe: EndProbe, place: Place, ran_off: bool) -> list[Remark]:
+    """A density that no score, or a constant one, says how to fit, or one that is convex where a fit has run off."""
     finite = np.isfinite(probe.x_scores).all(1)
     scores = probe.x_scores[finite]
     if len(scores) < probe.num // 4:
@@ -162,12 +162,12 @@ def of_target(probe: Probe, place: Place) -> list[Remark]:
                 names,
             )
         )
-    elif not zero.any() and (convex := _convex_directions(probe, place)):
+    elif ran_off and not zero.any() and (convex := _convex_directions(probe, place)):
         found.append(convex)
     return found
 
 
-def _convex_directions(probe: Probe, place: Place) -> Remark | None:
+def _convex_directions(probe: EndProbe, place: Place) -> Remark | None:
     """Directions in which the mean curvature of log p over N(0, I) is of the wrong sign, where a warm-up was lost."""
     points, scores = probe.normal, probe.u_scores[probe.num :].astype(float)
     finite = np.isfinite(scores).all(1)
@@ -187,12 +187,13 @@ def _convex_directions(probe: Probe, place: Place) -> Remark | None:
     return Remark(
         "unbounded",
         f"The log density is curved upwards along {listed(names)} (mean curvature {values[-1]:+.2g} where that of a "
-        f"fitted density is -1), so it grows without bound, and {_IMPROPER}; look for a wrong sign or a missing prior.",
+        f"fitted density is -1): it grows without bound, or falls too slowly, and {_IMPROPER}; look for a wrong sign "
+        "or a missing prior.",
         names,
     )
 
 
-def of_draws(probe: Probe, place: Place) -> Iterator[Remark]:
+def of_draws(probe: EndProbe, place: Place) -> Iterator[Remark]:
     """Draws that have run off or are not of the target's support, and conditionals that have collapsed."""
     num, dim = probe.draws.shape
     with np.errstate(all="ignore"):
@@ -265,7 +266,7 @@ def _losses(posterior: Posterior, index: int) -> np.ndarray:
     return losses if losses.ndim == 1 else losses[index]
 
 
-def of_divergence(probe: Probe, posterior: Posterior, index: int, full: bool) -> Iterator[Remark]:
+def of_divergence(probe: EndProbe, posterior: Posterior, index: int, full: bool) -> Iterator[Remark]:
     """Scores of the target and of q that differ by far more than a good fit's, typically over draws."""
     if not full and posterior.step < MIN_UPDATES_TO_JUDGE:
         return
