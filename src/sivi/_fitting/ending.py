@@ -13,6 +13,8 @@ from .remarks import Place, of_divergence, of_draws, of_losses, of_target, of_wa
 
 #: Updates below which the target is not looked at: so few are a trial, not a fit.
 MIN_UPDATES = 100
+#: Updates below which a run that its rule has ended is not taken for complete.
+MIN_UPDATES_OF_A_RULE = 500
 
 #: Kinds of remarks on draws that have run off, and on a density that has no posterior: its fit is not judged further.
 _RAN_OFF = {"far-draws", "unbounded"}
@@ -87,6 +89,6 @@ def merge(found: list[list[Remark]]) -> tuple[Remark, ...]:
 
 def _is_full(run: Run) -> bool:
     """Whether a run has had the updates that it needs: the default number, or where its rule ended it."""
-    stopped = run.settings.stop_rule is not None and run.step < run.settings.num_steps
+    stopped = run.settings.stop_rule is not None and MIN_UPDATES_OF_A_RULE <= run.step < run.settings.num_steps
     default = recipe(run.families.dim).with_critic().num_steps
     return run.finished and (stopped or run.settings.num_steps >= default)

@@ -196,8 +196,8 @@ def _convex_directions(probe: EndProbe, place: Place) -> Remark | None:
 def of_draws(probe: EndProbe, place: Place) -> Iterator[Remark]:
     """Draws that have run off or are not of the target's support, and conditionals that have collapsed."""
     num, dim = probe.draws.shape
+    finite: np.ndarray = np.isfinite(probe.draws).all(axis=1)
     with np.errstate(all="ignore"):
-        finite = np.isfinite(probe.draws).all(1)
         distances = np.where(finite, np.sqrt(np.mean(probe.draws.astype(float) ** 2, axis=1)), np.inf)
         far = float(np.median(distances))
         # Of the middle half, which heavy tails and funnels leave as it is; 1.35 for N(0, I).
@@ -280,7 +280,8 @@ def of_divergence(probe: EndProbe, posterior: Posterior, index: int, full: bool)
             found = float(np.median(gaps[usable]) / np.median(sizes[usable])) if usable.any() else np.inf
         limit, what = (MAX_DIVERGENCE if full else GROSS_DIVERGENCE), "in units of the size of the latter, squared"
     elif "critic_norm" in posterior.history and place.has_scale:
-        found = float(np.nanmedian(_losses(posterior, index)[-max(1, posterior.step // 20) :])) / dim
+        last = _losses(posterior, index)[-max(1, posterior.step // 20) :]
+        found = float(np.median(last[np.isfinite(last)])) / dim if np.isfinite(last).any() else np.inf
         on_all_data = posterior.settings.batch_size is None
         limit, what = (MAX_LOSS if full and on_all_data else GROSS_LOSS), "per unknown"
     else:
