@@ -142,7 +142,7 @@ class TestTheSentences:
         assert said(lambda x: -0.5 * x @ x, 1e3, "not run") == []  # u has no scale there
         assert said(lambda x: -0.5 * x @ x, 1e3)[0][0] == "far-draws"
         assert said(lambda x: 0.5 * x @ x, 1e3)[0][0] == "unbounded"
-        ((kind, sentence),) = said(lambda x: -0.5 * x @ x, 10.0)
+        ((kind, sentence),) = said(lambda x: -0.5 * x @ x, 30.0)
         assert kind == "far-draws"
         assert "times as wide" in sentence
         probe, place = at_points(lambda x: -0.5 * x @ x)

@@ -33,7 +33,7 @@ MAX_OWN_WEIGHT = 0.5
 MAX_LOSS, GROSS_LOSS = 0.75, 100.0
 
 #: In standard deviations of the warm-up: where the typical draw is far, and where half of the draws spread too widely.
-FAR_DRAWS, WIDE_DRAWS = 50.0, 6.0
+FAR_DRAWS, WIDE_DRAWS = 50.0, 20.0
 #: By how much log p is higher there than at the warm-up's centre, in nats per unknown, if it is without bound.
 MAX_GAIN = 100.0
 
@@ -196,7 +196,7 @@ def _convex_directions(probe: EndProbe, place: Place) -> Remark | None:
 def of_draws(probe: EndProbe, place: Place) -> Iterator[Remark]:
     """Draws that have run off or are not of the target's support, and conditionals that have collapsed."""
     num, dim = probe.draws.shape
-    finite: np.ndarray = np.isfinite(probe.draws).all(axis=1)
+    finite = np.asarray(np.isfinite(probe.draws).all(axis=1))
     with np.errstate(all="ignore"):
         distances = np.where(finite, np.sqrt(np.mean(probe.draws.astype(float) ** 2, axis=1)), np.inf)
         far = float(np.median(distances))
