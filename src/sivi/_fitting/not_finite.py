@@ -129,8 +129,8 @@ def _cause(posterior: Posterior, function: object) -> str:
     farthest = float(jnp.median(jnp.max(jnp.abs(jax.vmap(affine.inverse)(points)), axis=1)))
     if not np.isfinite(farthest):
         return (
-            "The last good state has draws beyond all numbers: it ran off, as fits of a density without a posterior "
-            "do. Look for an improper prior; otherwise a smaller learning rate or a rescaled target may help."
+            "The last good state has draws beyond all numbers: a smaller learning rate or a rescaled target may help, "
+            "unless the density cannot be normalised, so that nothing holds its draws."
         )
     if farthest >= _FAR:
         return (
