@@ -17,7 +17,7 @@ from .._arguments import default_float
 from .._backend import matmul_precision
 from .._networks import LocationScale
 from .._programs import compiled
-from .._repeats import across_repeats, member_of, repeat_keys
+from .._repeats import across_repeats, repeat_keys
 from .._types import RepeatKeys
 from ..coordinates import AffineMap
 from ..families import Family, SemiImplicit
@@ -28,9 +28,6 @@ from .start import NUM_POINTS, points_in_x, target_at
 
 #: Draws of the fit, and as many points of N(0, I) in u; fewer where an update sees only some of the data.
 NUM_DRAWS, NUM_DRAWS_OF_MINIBATCHES = 256, 64
-
-#: Folded into the key of a run, which uses 0 and 1 itself, and its posterior 2 and 3.
-_PROBE = 4
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +69,7 @@ def probes_of(posterior: Posterior) -> list[EndProbe]:
     normal = np.random.default_rng(0).normal(size=(num, dim)).astype(default_float())
     normal[0] = 0.0
     with matmul_precision(settings.precision):
-        drawn = _draws_of(posterior.families, settings.key, num, repeats)
+        drawn = _draws_of(posterior.families, num, repeats)
         u = np.concatenate([drawn[0], np.broadcast_to(normal, (repeats, num, dim))], axis=1)
         scores, log_probs = np.empty_like(u), np.full(u.shape[:2], np.nan)
         for first in range(0, u.shape[1], NUM_POINTS):
@@ -84,7 +81,7 @@ def probes_of(posterior: Posterior) -> list[EndProbe]:
         u_scores = np.asarray(_pull_back(posterior.affines, jnp.asarray(scores)))
     found = []
     for i in range(repeats):
-        draws, at = drawn[0][i], None if drawn[1] is None else member_of(drawn[1], i)
+        draws, at = drawn[0][i], None if drawn[1] is None else jax.tree.map(lambda leaf, i=i: leaf[i], drawn[1])
         q_scores, own_weight = (None, np.nan) if at is None else _mixture_scores(draws, at)
         sigma = None if at is None else np.median(_in_basis(at).sigma.reshape(-1, dim), axis=0)
         floor = sigma_floor(posterior.families)
@@ -98,18 +95,17 @@ def sigma_floor(family: Family) -> float | None:
     return float(np.exp(0.5 * networks.log_variance.floor)) if isinstance(networks, LocationScale) else None
 
 
-def _draws_of(families: Family, key: Any, num: int, repeats: int) -> tuple[np.ndarray, Any]:
+def _draws_of(families: Family, num: int, repeats: int) -> tuple[np.ndarray, Any]:
     """Draws of every repeat, and the Gaussian conditionals that they are of; None for conditionals of other kinds."""
-    key = jax.random.fold_in(key, _PROBE)
     if isinstance(families, SemiImplicit):
         lengths = families.mixing.normal_noise_dim, families.conditional.normal_noise_dim
         if lengths[0] is not None and lengths[1] is not None:
             # By NumPy: where JAX makes random numbers, XLA compiles for long.
-            generator = np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel())
-            noise = [jnp.asarray(generator.normal(size=(repeats, num, n)), default_float()) for n in lengths]
+            generator = np.random.default_rng(1)
+            noise = [jnp.asarray(generator.normal(size=(repeats, num, n)).astype(default_float())) for n in lengths]
             draws, at = jax.device_get(_components(families, *noise, repeats))
             return draws, at if isinstance(at, GaussianAt | DenseGaussianAt) else None
-    return np.asarray(_other_draws(families, repeat_keys(key, repeats), num)), None
+    return np.asarray(_other_draws(families, repeat_keys(jax.random.key(1), repeats), num)), None
 
 
 @compiled
