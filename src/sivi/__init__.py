@@ -16,7 +16,7 @@ from . import (
     targets,
     warmup,
 )
-from ._errors import CheckpointError, FitDiverged, FitFileError, MissingLogProb, SiviError
+from ._errors import CheckpointError, FitDiverged, FitFileError, FitWarning, MissingLogProb, SiviError
 from ._fitting.fit import fit
 from ._fitting.report import FitReport
 from ._fitting.resume import load
@@ -33,6 +33,7 @@ __all__ = [
     "FitDiverged",
     "FitFileError",
     "FitReport",
+    "FitWarning",
     "ImplicitMixing",
     "MissingLogProb",
     "NormalMixing",

@@ -1,4 +1,4 @@
-"""Exceptions."""
+"""Exceptions and warnings."""
 
 from typing import TYPE_CHECKING
 
@@ -8,6 +8,10 @@ if TYPE_CHECKING:
 
 class SiviError(Exception):
     """Base class of the errors that only this library raises."""
+
+
+class FitWarning(UserWarning):
+    """What a fit says of itself at its end; `posterior.warnings` has the sentences one by one."""
 
 
 class _CarriesPosterior(SiviError):

@@ -68,6 +68,35 @@ class RunState(eqx.Module):
     start: Family | None = None
 
 
+class Remark(str):
+    """A sentence that a fit says of itself at its end: what was seen, and what to try.
+
+    Attributes:
+        kind: A short name of what was seen, the same for all sentences of its kind.
+        unknowns: Names of the unknowns that it is about; none if it is about all of them.
+        repeats: Numbers of the repeats that it is about.
+
+    Example:
+        >>> remark = Remark("unused-unknown", "The score of x[1] is zero.", ("x[1]",))
+        >>> remark.kind, str(remark)
+        ('unused-unknown', 'The score of x[1] is zero.')
+    """
+
+    kind: str
+    unknowns: tuple[str, ...]
+    repeats: tuple[int, ...]
+
+    def __new__(
+        cls, kind: str, sentence: str, unknowns: tuple[str, ...] = (), repeats: tuple[int, ...] = (0,)
+    ) -> "Remark":
+        remark = str.__new__(cls, sentence)
+        remark.kind, remark.unknowns, remark.repeats = kind, unknowns, repeats
+        return remark
+
+    def __getnewargs__(self) -> tuple[str, str, tuple[str, ...], tuple[int, ...]]:  # pyright: ignore[reportIncompatibleMethodOverride]
+        return self.kind, str(self), self.unknowns, self.repeats
+
+
 @dataclass(frozen=True, eq=False)
 class Run:
     """A run after `step` updates.
@@ -77,12 +106,14 @@ class Run:
         step: Updates done.
         state: The state after them.
         warmup_status: How the coordinates were found, a word of `sivi.warmup.status` by repeat; empty if not known.
+        warnings: What the fit said of itself when it ended.
     """
 
     settings: FitSettings
     step: int
     state: RunState
     warmup_status: tuple[str, ...] = ()
+    warnings: tuple[Remark, ...] = ()
 
     @property
     def finished(self) -> bool:
@@ -108,4 +139,5 @@ class Run:
             self.step,
             RunState(*only(parts, index), self.state.stop.repeat(index), *kept),
             self.warmup_status[index : index + 1],
+            tuple(Remark(w.kind, str(w), w.unknowns) for w in self.warnings if index in w.repeats),
         )

@@ -15,7 +15,7 @@ from ._layout import Layout
 from ._programs import compiled
 from ._renamed import POSTERIOR, old_names
 from ._repeats import across_repeats, member_of, only, repeat_keys
-from ._run import FitSettings, Run
+from ._run import FitSettings, Remark, Run
 from ._types import KeyLike
 from .coordinates import AffineMap
 from .families import Family
@@ -116,6 +116,15 @@ class Posterior:
         found a way); `"not run"` for given coordinates, `"unknown"` for files that do not say.
         """
         return self.run.warmup_status or (UNKNOWN,) * self.repeats
+
+    @property
+    def warnings(self) -> tuple[Remark, ...]:
+        """What the fit said of itself when it ended, a sentence each, with its `kind` and the `unknowns` concerned.
+
+        Empty if nothing was found, which does not prove a good fit. The same sentences were issued as one
+        `sivi.FitWarning`.
+        """
+        return self.run.warnings
 
     @property
     def objective(self) -> Any:

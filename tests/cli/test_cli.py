@@ -77,6 +77,16 @@ class TestFit:
         assert fit(path, tmp_path / "run", "--batch-size", 10) == 0
         assert sivi.load(tmp_path / "run" / "fit.sivi").settings.batch_size == 10
 
+    def test_warnings_are_printed_one_to_a_line(self, small, tmp_path, capsys):
+        path = tmp_path / "model.py"
+        path.write_text("dim = 2\ndef log_density(x):\n    return -0.5 * x[0] ** 2\n")
+        assert fit(path, tmp_path / "run", "--steps", 100) == 0
+        lines = capsys.readouterr().err.splitlines()
+        assert [line.startswith("sivi: warning: The score of x[1] is zero at all 512 points") for line in lines] == [
+            True
+        ]
+        assert list(map(str, sivi.load(tmp_path / "run" / "fit.sivi").warnings)) == [lines[0].split(": ", 2)[2]]
+
     def test_writes_everything(self, model, tmp_path, capsys):
         out = tmp_path / "run"
         assert main(["fit", str(model), "--out", str(out), "--steps", "30", "--num-samples", "50", "--quiet"]) == 0

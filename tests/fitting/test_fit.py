@@ -177,7 +177,8 @@ class TestFinitenessPolicy:
         return SometimesNaN(Adam(1e-3))
 
     def test_a_bad_update_is_skipped_and_counted(self):
-        posterior = quick(objective=self.bad_after(0.05), num_steps=400, chunk_size=37)
+        with pytest.warns(sivi.FitWarning, match="of 400 updates .* were skipped"):
+            posterior = quick(objective=self.bad_after(0.05), num_steps=400, chunk_size=37)
         bad = int(np.isnan(posterior.history["loss"]).sum())
         assert (bad,) == posterior.skipped
         assert bad > 0

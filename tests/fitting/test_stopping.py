@@ -286,6 +286,10 @@ class TestDoubling:
             Doubling(first=0)
 
 
+#: A hundred steps of a walk lead the draws beyond all numbers, and the fit says so.
+RUNS_OFF = pytest.mark.filterwarnings("ignore:The (draws are not all finite|score is not finite):sivi.FitWarning")
+
+
 class Walk(Objective):
     """Moves the family by one at every update; the loss of an update is looked up in a table of its round."""
 
@@ -318,11 +322,13 @@ class TestBestRound:
         assert (posterior.step, posterior.finished) == (70, True)
         assert self.moves(posterior) == pytest.approx(30, abs=1e-3)
 
+    @RUNS_OFF
     def test_the_next_round_starts_from_the_best(self):
         posterior = self.walk((5.0, 3.0, 2.0, 1.0, 0.5))
         assert posterior.step == 310
         assert self.moves(posterior) == pytest.approx(310, abs=1e-2)
 
+    @RUNS_OFF
     def test_with_restarts_every_round_starts_from_update_zero(self):
         rule = Doubling(first=10, share=0.5, restart=True)
         better = self.walk((5.0, 3.0, 2.0, 1.0, 0.5), stop=rule)
@@ -366,6 +372,7 @@ class TestBestRound:
         assert more.step == 160
         assert self.moves(more) == self.moves(done)
 
+    @RUNS_OFF
     def test_goes_on_to_more_updates(self):
         done = self.walk((5.0, 3.0, 4.0, 0.0, 0.0))
         more = sivi.fit(Banana(), resume=done, num_steps=400, progress=False)

@@ -16,6 +16,7 @@ import pytest
 import sivi
 from contracts.plugins import small_family
 from oracles import LinearGaussian, linear_gaussian_family
+from sivi._run import Remark
 from sivi._storage import atomic, codec, old_names
 from sivi.critics import MLPCritic
 from sivi.objectives import ScoreMatching
@@ -57,6 +58,18 @@ class TestFile:
         assert loaded.key == posterior.key
         assert jax.tree.structure(loaded.objective) == jax.tree.structure(posterior.objective)
         assert loaded.target is None
+
+    def test_warnings_survive_and_are_checked(self, posterior, tmp_path):
+        path, said = tmp_path / "fit.sivi", Remark("unused-unknown", "The score of x[1] is zero.", ("x[1]",), (0,))
+        dataclasses.replace(posterior, run=dataclasses.replace(posterior.run, warnings=(said,))).save(path)
+        (found,) = sivi.load(path).warnings
+        assert (found, found.kind, found.unknowns, found.repeats) == (said, said.kind, said.unknowns, said.repeats)
+        forge(path, lambda header: header["run"].pop("warnings"))  # a file of a version that had none
+        assert sivi.load(path).warnings == ()
+        for wrong in (3, [["kind"]], [["kind", 3, [], [0]]], [["kind", "It.", [], [1]]], [["kind", "It.", [], [-1]]]):
+            forge(path, lambda header, wrong=wrong: header["run"].update(warnings=wrong))
+            with pytest.raises(sivi.FitFileError):
+                sivi.load(path)
 
     def test_with_its_target_it_can_be_resumed(self, tmp_path):
         def log_density(x):

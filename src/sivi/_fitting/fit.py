@@ -15,6 +15,7 @@ from ..posterior import Posterior
 from ..stopping import StopRule
 from ..targets import Target, as_target
 from .checkpoint import Checkpoint
+from .ending import cause_of_divergence, ended
 from .loop import Visits, inputs_of, run_to_end
 from .not_finite import explained
 from .report import Callback
@@ -80,6 +81,9 @@ def fit(
     Returns:
         The posterior. After Ctrl-C it is what was fitted so far: that of the best round, if there are rounds.
 
+    Warns:
+        FitWarning: Something is wrong with the density or the fit: the sentences of `posterior.warnings`.
+
     Raises:
         FitDiverged: Too many updates were not finite. Its `posterior` holds the last good state.
         CheckpointError: The checkpoint could not be written. Its `posterior` holds what was fitted so far.
@@ -105,6 +109,6 @@ def fit(
         while posterior is None:  # once: a run with a critic is not given up
             run, affines = start(target, given, visits.chunk_size, given_up=(run, affines))
             posterior = run_to_end(run, inputs_of(run.settings, target, affines), {}, visits)
-        return posterior
     except FitDiverged as error:
-        raise explained(error, given.function) from None
+        raise explained(error, given.function, cause_of_divergence(error.posterior)) from None
+    return ended(posterior, file)

@@ -103,16 +103,17 @@ def _is_finite_in_float64(found: NotFinite, layout: Layout, function: object) ->
         return False
 
 
-def explained(error: FitDiverged, function: object) -> FitDiverged:
+def explained(error: FitDiverged, function: object, cause: str = "") -> FitDiverged:
     """The error with its cause: where the target is not finite at draws of the last good state, or else the steps.
 
     Args:
         error: Of the loop, with the posterior.
         function: The target as the user gave it.
+        cause: What is wrong with its density, if that is known already.
     """
     posterior = error.posterior
     try:
-        cause = "" if posterior is None else _cause(posterior, function)
+        cause = cause or ("" if posterior is None else _cause(posterior, function))
     except Exception:  # a target that cannot be evaluated now, for lack of memory say
         cause = ""
     cause = cause or "A smaller learning rate or a rescaled target may help."
@@ -126,7 +127,12 @@ def _cause(posterior: Posterior, function: object) -> str:
     family, affine = member_of((posterior.families, posterior.affines), worst)
     points = eqx.filter_jit(member.draws_of)(NUM_DRAWS, family, affine, jax.random.key(0))
     farthest = float(jnp.median(jnp.max(jnp.abs(jax.vmap(affine.inverse)(points)), axis=1)))
-    if not farthest < _FAR:
+    if not np.isfinite(farthest):
+        return (
+            "The last good state has draws beyond all numbers: a smaller learning rate or a rescaled target may help, "
+            "unless the density cannot be normalised, so that nothing holds its draws."
+        )
+    if farthest >= _FAR:
         return (
             f"The last good state has draws {farthest:.2g} standard deviations of its coordinates away: a smaller "
             "learning rate or a rescaled target may help."

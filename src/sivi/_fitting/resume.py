@@ -113,7 +113,7 @@ def resumed(
     """The run to continue, its coordinates and its history so far; settings other than those it had are refused."""
     start = resume if isinstance(resume, Posterior) else _read(resume, given.family)
     posterior = with_target(with_objective(start, given.objective), target)
-    run, settings = posterior.run, posterior.run.settings
+    run, settings = replace(posterior.run, warnings=()), posterior.run.settings
     if settings.objective is None:
         why = None if start.unattached is None else start.unattached.why_no_objective
         raise FitFileError(f"resume: {why or 'the fit has no objective'}; give objective= again.")

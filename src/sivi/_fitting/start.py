@@ -35,7 +35,7 @@ from .compile_ahead import compiling_in_background, zeros_like_output
 from .loop import compile_chunk, inputs_of
 from .not_finite import advice, not_finite, values_at
 
-_NUM_POINTS = 16  # per repeat, where the initial family has its mass, at which the target is tried
+NUM_POINTS = 16  # per repeat, where the initial family has its mass, at which the target is tried
 
 
 @dataclass(frozen=True)
@@ -196,7 +196,7 @@ def start(
         else:
             families = stack_repeats(family, repeats)
             points = _family_points(families, affines, start_keys)
-        values = _values_at(target, points)
+        values = target_at(target, points)
         if check:
             found = {name: np.asarray(value) for name, value in values.items()}
             check_values(np.asarray(points), found, target.layout, given.function)
@@ -266,20 +266,22 @@ def _compiled_warm_up(**options: str) -> Callable[..., tuple[AffineMap, Array]]:
 @compiled
 def _family_points(families: Family, affines: AffineMap, keys: RepeatKeys) -> Float[Array, "points dim"]:
     """Draws of the families at their start."""
-    points = across_repeats(functools.partial(member.draws_of, _NUM_POINTS), len(keys), families, affines, keys)
+    points = across_repeats(functools.partial(member.draws_of, NUM_POINTS), len(keys), families, affines, keys)
     return points.reshape(-1, points.shape[-1])
 
 
 def _normal_points(affines: AffineMap, repeats: int, dim: int) -> Float[Array, "points dim"]:
     """Draws of N(0, I) in u, where the recipe's families start; by NumPy, which has no program to compile."""
-    u = np.random.default_rng(0).normal(size=(repeats, _NUM_POINTS, dim))
-    return _forward(affines, jnp.asarray(u, default_float()))
+    u = np.random.default_rng(0).normal(size=(repeats, NUM_POINTS, dim))
+    return points_in_x(affines, jnp.asarray(u, default_float()))
 
 
 @compiled
-def _forward(affines: AffineMap, u: Float[Array, "repeats each dim"]) -> Float[Array, "points dim"]:
+def points_in_x(affines: AffineMap, u: Float[Array, "repeats each dim"]) -> Float[Array, "points dim"]:
+    """Points u of every repeat in the coordinates of the target."""
     points = across_repeats(member.points_of, len(u), affines, u)
     return points.reshape(-1, u.shape[-1])
 
 
-_values_at = compiled(values_at)
+#: The log density, where known, and the score at points, compiled.
+target_at = compiled(values_at)

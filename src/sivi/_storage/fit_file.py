@@ -16,7 +16,7 @@ from .._batches import BATCHING
 from .._errors import FitFileError
 from .._layout import Layout
 from .._repeats import member_of, stack_repeats
-from .._run import FitSettings, Run, RunState
+from .._run import FitSettings, Remark, Run, RunState
 from .._version import package_version
 from ..coordinates import AffineMap
 from ..families import Family
@@ -71,6 +71,7 @@ def save(
             "skipped": [int(n) for n in state.skipped],
             "streak": [int(n) for n in state.streak],
             "warmup_status": list(posterior.run.warmup_status),
+            "warnings": [[w.kind, str(w), list(w.unknowns), list(w.repeats)] for w in posterior.run.warnings],
         },
         "key": str(jax.random.key_impl(settings.key)),
     }
@@ -185,8 +186,12 @@ def _decoded(header: dict[str, Any], arrays: dict[str, np.ndarray], family: Fami
     kept = (rule is not None and rule.keeps_best, rule is not None and rule.restarts)
     if kept != (state.best is not None, state.start is not None):
         raise FitFileError("the file's stop rule and its families do not belong together.")
+    said = (
+        _status(header["run"].get("warmup_status", []), repeats),
+        _warnings(header["run"].get("warnings", []), repeats),
+    )
     return Posterior(
-        run=Run(settings, step, state, _status(header["run"].get("warmup_status", []), repeats)),
+        run=Run(settings, step, state, *said),
         affines=affines,
         layout=Layout.from_json(header["layout"]),
         history={name.removeprefix("history/"): arrays[name] for name in arrays if name.startswith("history/")},
@@ -238,6 +243,18 @@ def _status(words: Any, repeats: int) -> tuple[str, ...]:
     if not isinstance(words, list) or len(words) not in (0, repeats) or any(word not in WORDS for word in words):
         raise FitFileError(f"the file's warmup_status must be a known word for each repeat; got {describe(words)}.")
     return tuple(words)
+
+
+def _warnings(entries: Any, repeats: int) -> tuple[Remark, ...]:
+    """What the fit said of itself; nothing in files that do not have it."""
+    remarks = []
+    for kind, sentence, unknowns, where in entries:
+        if not all(isinstance(text, str) for text in (kind, sentence, *unknowns)):
+            raise FitFileError("the file's warnings are not sentences.")
+        if any(index >= repeats for index in _counts(where, "warnings")):
+            raise FitFileError(f"the file's warnings are of more than its {repeats} repeats.")
+        remarks.append(Remark(kind, sentence, tuple(unknowns), tuple(where)))
+    return tuple(remarks)
 
 
 def _count(value: Any, name: str) -> int:

@@ -1,9 +1,12 @@
 """`sivi fit`: fit what a Python file defines, and write draws, fit and figures to a folder."""
 
 import argparse
+import sys
+import warnings
 from pathlib import Path
 from typing import Any
 
+from .._errors import FitWarning
 from .._fitting.fit import fit
 from ..plots import plot_samples, plot_traces
 from ..posterior import Posterior
@@ -93,21 +96,26 @@ def run(args: argparse.Namespace) -> int:
 
 def _fit(target: Target, args: argparse.Namespace, file: Path) -> Posterior:
     try:
-        return fit(
-            target,
-            key=args.seed,
-            num_steps=args.steps,
-            batch_size=args.batch_size,
-            whiten=None if args.no_whiten else "auto",
-            repeats=args.repeats,
-            progress=not args.quiet,
-            checkpoint=file,
-            resume=file if args.resume else None,
-        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", FitWarning)  # printed below, without the line of code that issues it
+            posterior = fit(
+                target,
+                key=args.seed,
+                num_steps=args.steps,
+                batch_size=args.batch_size,
+                whiten=None if args.no_whiten else "auto",
+                repeats=args.repeats,
+                progress=not args.quiet,
+                checkpoint=file,
+                resume=file if args.resume else None,
+            )
     except Exception as error:
         if any(note.startswith("(raised by") for note in getattr(error, "__notes__", ())):
             raise UsageError(f"{args.model}: {error_text(error)}") from error
         raise
+    for remark in posterior.warnings:
+        print(f"sivi: warning: {remark}", file=sys.stderr)
+    return posterior
 
 
 def _figures(posterior: Posterior, target: Target, values: Any, folder: Path) -> list[str]:
