@@ -1,6 +1,7 @@
 import json
 import os
 import platform
+import shutil
 
 import numpy as np
 import pytest
@@ -71,6 +72,13 @@ class TestSkipping:
         assert outcome.results.missing == ("one-1", "three-1")
         with pytest.raises(ValueError, match="only must be part of a job's name, such as 'one-0'; got 'four'"):
             run_fake(experiment, tmp_path, only="four")
+
+    def test_only_keeps_the_other_jobs_of_the_combined_result(self, done, tmp_path):
+        shutil.rmtree(tmp_path / "fake")  # the files of single jobs are not kept for ever
+        outcome, _ = run_fake(done, tmp_path, only="two", force=True)
+        assert outcome.ran == ("two-0", "two-1")
+        assert [result.job.name for result in outcome.results.done] == list(JOBS)
+        assert outcome.results.missing == ()
 
     def test_changed_settings(self, done, tmp_path):
         done.scales["two"] = 5.0

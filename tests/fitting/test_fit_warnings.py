@@ -77,7 +77,6 @@ class TestTheSentences:
         # An unused positive number is e^y of a free y, and the density of y is e^y.
         assert (remark.kind, remark.unknowns) == ("unbounded", ("tau[0]",))
         assert "tau[0]" in remark
-        assert remarks.free_names(posterior.layout) == ["mu", "share", "share", "tau[0]", "tau[1]"]
 
     @pytest.mark.parametrize(
         ("name", "words"),

@@ -12,12 +12,12 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Bool, Float
 
-from .._layout import Layout
 from .._repeats import member_of
 from .._run import Remark
 from ..coordinates import AffineMap
 from ..defaults import recipe
 from ..posterior import Posterior
+from ..samplers.run import free_names
 from ..stopping import Doubling
 from ..warmup.status import FAR, NEVER_MOVED, NOT_RUN, RAN_AWAY, SETTLED, STATUS, UNKNOWN
 from .probe import EndProbe
@@ -78,17 +78,6 @@ class Place:
         order = np.flatnonzero(which) if sizes is None else [i for i in np.argsort(-sizes) if which[i]]
         names = free_names(self.posterior.layout)
         return tuple(dict.fromkeys(names[i] for i in order))
-
-
-def free_names(layout: Layout) -> list[str]:
-    """A name for every free number: that of the entry, or of the variable if a constraint takes fewer numbers."""
-    names: list[str] = []
-    for variable in layout.variables:
-        if variable.shape and variable.size == int(np.prod(variable.shape)):
-            names += [f"{variable.name}[{','.join(map(str, i))}]" for i in np.ndindex(*variable.shape)]
-        else:
-            names += [variable.name] * variable.size
-    return names
 
 
 def listed(names: Iterable[str]) -> str:

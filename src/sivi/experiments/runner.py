@@ -85,7 +85,8 @@ def run(
                 log(f"[{i}/{len(pending)}] {job.name}: {seconds:.1f} s")
     finally:
         earlier = load(experiment.name, mode, out) if only else None
-        results = _collect(experiment, mode, seeds, jobs, cache, earlier)
+        kept = {result.job.name: result for result in earlier.done if only not in result.job.name} if earlier else {}
+        results = _collect(experiment, mode, seeds, jobs, cache, kept)
         if results.done:
             save(experiment, results, out)
     return Outcome(results, tuple(ran), failures, tracebacks)
@@ -108,12 +109,10 @@ def _pending(jobs: list[Job], cache: JobCache, force: bool, log: Log) -> list[Jo
 
 
 def _collect(
-    experiment: Experiment, mode: str, seeds: int, jobs: list[Job], cache: JobCache, earlier: Results | None
+    experiment: Experiment, mode: str, seeds: int, jobs: list[Job], cache: JobCache, kept: dict[str, JobResult]
 ) -> Results:
-    """What the folder of jobs has, and for the rest what an earlier combined result has with the same settings."""
-    kept = {result.job.name: result for result in earlier.done} if earlier else {}
+    """What the folder of jobs has, and for the rest what is kept of an earlier run, with the settings of that run."""
     results = [cache.read(job)[0] or kept.get(job.name) for job in jobs]
-    results = [r if r is None or r.job.settings == job.settings else None for r, job in zip(results, jobs, strict=True)]
     missing = tuple(job.name for job, result in zip(jobs, results, strict=True) if result is None)
     return Results(experiment.name, mode, seeds, tuple(result for result in results if result is not None), missing)
 

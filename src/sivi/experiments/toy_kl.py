@@ -107,8 +107,8 @@ def _section(results: Results, summary: dict[str, Any]) -> str:
             markdown_table(["target", "floor", "repeats"], floors),
             f"Later papers, with other estimators, report {LATER_BEST}. In the settings of SIVI and UIVI the number "
             "of particles of SIVI and the optimisers are chosen here, since the paper does not give them. The default "
-            "call is `sivi.fit(target, key=seed)`, with nothing else: its fits are whitened, and end at a plateau of "
-            "the loss. Of seed 0 on X-shaped:",
+            "call is `sivi.fit(target, key=seed)`, with nothing else: its fits are whitened, and run in "
+            "rounds for as long as these improve the loss. Of seed 0 on X-shaped:",
             _settings(results),
         ]
     )
