@@ -1,4 +1,4 @@
-"""One and the same call, `sivi.fit(target, key=key)`, on every task, with five keys and no other argument.
+"""One and the same call, `sivi.fit(target, key=key)`, on every task, with three keys and no other argument.
 
     python benchmarks/default_call.py [--tasks banana,waveform] [--keys 0,1] [--workers N] [--quick] [--out FILE]
 
@@ -30,7 +30,7 @@ from sivi.experiments.runner import core_shares, cores
 from tasks import TASKS, Sizes
 
 OUT = RESULTS / "default_call.json"
-KEYS = (0, 1, 2, 3, 4)
+KEYS = (0, 1, 2)
 DEFAULT = "sivi.fit(target, key=key), and dim= or like= for a function"
 #: Judged only when a fit has the machine to itself.
 TIMES = ("seconds",)
