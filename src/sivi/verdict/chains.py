@@ -189,7 +189,9 @@ def _advance(
         new, change = _trajectory(target, affine, old, noise, step, temper, num_leapfrog)
         acceptance = jnp.exp(jnp.minimum(jnp.where(jnp.isnan(change), -jnp.inf, change), 0.0))
         accepted = is_start | (jax.random.uniform(keys[4], (block,), dtype) < acceptance)
-        state = _State(*(jnp.where(accepted.reshape(-1, *[1] * (a.ndim - 1)), a, b) for a, b in zip(new, old)))
+        state = _State(
+            *(jnp.where(accepted.reshape(-1, *[1] * (a.ndim - 1)), a, b) for a, b in zip(new, old, strict=True))
+        )
         place = jnp.maximum(index, 0) * limits.SNAPSHOTS // jnp.maximum(num_transitions, 1)
         return _Loop(
             state,

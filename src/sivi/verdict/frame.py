@@ -1,0 +1,80 @@
+"""The coordinates that the draws give: those of the chains, x = m + L u, and axes along which statistics are taken."""
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Float
+
+from .._arguments import default_float
+from ..coordinates import AffineMap, DenseMap, LowRankMap
+from . import limits
+
+
+class Frame(NamedTuple):
+    """What the draws say of location and scale.
+
+    Attributes:
+        mean: m.
+        scale: s, standard deviations.
+        affine: x = m + L u for the chains.
+        axes: Whitened axes, as columns of covectors of z = (x − m) / s: all, or those of most spread.
+        base: What random directions are combinations of: the axes if they are all, or the unknowns.
+    """
+
+    mean: Float[np.ndarray, " dim"]
+    scale: Float[np.ndarray, " dim"]
+    affine: AffineMap
+    axes: Float[np.ndarray, "dim axes"]
+    base: Float[np.ndarray, "dim base"]
+
+    def standardised(self, x: Float[np.ndarray, "... dim"]) -> Float[np.ndarray, "... dim"]:
+        """z = (x − m) / s."""
+        return (x - self.mean) / self.scale
+
+
+def frame_of(draws: Float[np.ndarray, "n dim"], size: float | None = None) -> Frame:
+    """Coordinates from the covariance of draws.
+
+    Up to 128 unknowns L is the Cholesky factor. Beyond, it is a diagonal and at most 32 directions whose spread is
+    beyond what noise gives. Few draws for their number of unknowns are drawn towards the diagonal.
+
+    Args:
+        draws: (n, dim), finite, without constant columns.
+        size: How many independent draws they are worth; all by default.
+    """
+    num, dim = len(draws) if size is None else size, draws.shape[1]
+    mean, scale = draws.mean(0, dtype=float), draws.std(0, dtype=float)
+    z = (draws - mean) / scale
+    correlation = z.T @ z / len(z)
+    weight = min(1.0, dim / (5.0 * num)) if dim > 1 else 0.0
+    correlation = (1.0 - weight) * correlation + weight * np.eye(dim)
+    if dim <= limits.MAX_DIM_DENSE:
+        factor = np.linalg.cholesky(correlation + 1e-6 * np.eye(dim))
+        inverse = np.linalg.inv(factor)
+        affine = DenseMap(
+            _array(mean),
+            _array(scale[:, None] * factor),
+            _array(inverse / scale),
+            _array(np.sum(np.log(np.diag(factor) * scale))),
+        )
+        return Frame(mean, scale, affine, inverse.T, inverse.T)
+    return _wide_frame(mean, scale, correlation, num)
+
+
+def _wide_frame(mean: np.ndarray, scale: np.ndarray, correlation: np.ndarray, num: float) -> Frame:
+    dim = len(mean)
+    values, vectors = np.linalg.eigh(correlation)
+    edge = np.sqrt(dim / num)  # independent unknowns have eigenvalues up to (1 + edge)²
+    high = 1.2 * (1.0 + edge) ** 2
+    low = (1.0 - edge) ** 2 / 1.2 if edge < 1.0 else 0.0
+    strength = np.where((values > high) | (values < low), np.abs(np.log(np.maximum(values, 1e-6))), 0.0)
+    # The same number always, so that there is one program: directions within the noise are not stretched.
+    kept = np.argsort(-strength)[: limits.MAX_RANK]
+    stretch = np.where(strength[kept] > 0.0, np.sqrt(np.maximum(values[kept], 1e-6)), 1.0)
+    affine = LowRankMap(_array(mean), _array(scale), _array(vectors[:, kept]), _array(stretch))
+    return Frame(mean, scale, affine, vectors[:, -2 * limits.MAX_RANK :], np.eye(dim))
+
+
+def _array(value: np.ndarray) -> jnp.ndarray:
+    return jnp.asarray(np.asarray(value), default_float())

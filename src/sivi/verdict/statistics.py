@@ -1,0 +1,185 @@
+"""What is compared between the draws and the target: means, spreads, correlations, quantiles, along which directions.
+
+Every statistic is a function of a point x and of log p(x). Unknowns are standardised by the draws, z = (x − m) / s, and
+so are directions. Statistics come in blocks of one kind, whose values are computed together.
+"""
+
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float, Int
+
+from . import limits
+
+Values = Float[np.ndarray, "n statistics"]
+#: A value of |z − median| below this counts as this: its logarithm has no bound.
+SMALLEST_DISTANCE = 1e-3
+
+
+class Points(NamedTuple):
+    """Points in standardised unknowns, and log p there."""
+
+    z: Float[np.ndarray, "n dim"]
+    log_prob: Float[np.ndarray, " n"]
+
+
+class Block(NamedTuple):
+    """Statistics of one kind.
+
+    Attributes:
+        family: Statistics that share one bound for false findings.
+        kind: How they are to be read, and which limits they have: a key of `limits.LIMITS`.
+        about: What they are about: "unknown", "pair", "axis", "direction", "chosen" or "log density".
+        values: Of points.
+        level: The quantile, for probabilities.
+        subject: Numbers of the unknowns, pairs or directions.
+    """
+
+    family: str
+    kind: str
+    about: str
+    values: Callable[[Points], Values]
+    subject: Int[np.ndarray, "statistics parts"]
+    level: float = float("nan")
+
+
+class Directions(NamedTuple):
+    """Directions in z, as columns: c·z has mean 0 and sd 1 over the draws after the shift and scale."""
+
+    covectors: Float[np.ndarray, "dim directions"]
+    shift: Float[np.ndarray, " directions"]
+    scale: Float[np.ndarray, " directions"]
+
+    def along(self, z: Float[np.ndarray, "n dim"]) -> Float[np.ndarray, "n directions"]:
+        """The standardised coordinate along every direction."""
+        return (z @ self.covectors - self.shift) / self.scale
+
+    @staticmethod
+    def of(covectors: Float[np.ndarray, "dim directions"], z: Float[np.ndarray, "n dim"]) -> "Directions":
+        """Directions standardised by draws."""
+        values = z @ covectors
+        return Directions(covectors, values.mean(0), np.maximum(values.std(0), 1e-30))
+
+
+def moment_blocks(family: str, about: str, coordinates: Callable[[np.ndarray], np.ndarray], num: int) -> list[Block]:
+    """Mean and square of standardised coordinates."""
+    subject = np.arange(num)[:, None]
+
+    def mean(points: Points) -> Values:
+        return np.clip(coordinates(points.z), -limits.CLIP, limits.CLIP)
+
+    return [
+        Block(f"{family} means", "mean", about, mean, subject),
+        Block(f"{family} squares", "square", about, lambda points: mean(points) ** 2, subject),
+    ]
+
+
+def quantile_blocks(
+    family: str, about: str, coordinates: Callable[[np.ndarray], np.ndarray], reference: Float[np.ndarray, "n dim"]
+) -> list[Block]:
+    """Indicators below the quantiles that the draws have."""
+    values = coordinates(reference)
+    thresholds = np.quantile(values, limits.QUANTILES, axis=0)
+    subject = np.arange(values.shape[1])[:, None]
+
+    def below(threshold: np.ndarray) -> Callable[[Points], Values]:
+        return lambda points: (coordinates(points.z) <= threshold).astype(np.float32)
+
+    return [
+        Block(f"{family} quantiles", quantile_kind(level), about, below(threshold), subject, level)
+        for level, threshold in zip(limits.QUANTILES, thresholds, strict=True)
+    ]
+
+
+def quantile_kind(level: float) -> str:
+    """Tails have narrower limits."""
+    return "tail" if min(level, 1.0 - level) <= limits.TAIL else "probability"
+
+
+def unknown_blocks(reference: Float[np.ndarray, "n dim"]) -> Iterator[Block]:
+    """Of every unknown: mean, spread twice, quantiles."""
+    dim = reference.shape[1]
+    median = np.median(reference, axis=0)
+
+    def distance(points: Points) -> Values:
+        return np.log(np.maximum(np.abs(points.z - median), SMALLEST_DISTANCE))
+
+    yield from moment_blocks("unknown", "unknown", lambda z: z, dim)
+    yield Block("unknown distances", "distance", "unknown", distance, np.arange(dim)[:, None])
+    yield from quantile_blocks("unknown", "unknown", lambda z: z, reference)
+
+
+def pair_block(reference: Float[np.ndarray, "n dim"], rng: np.random.Generator) -> Block | None:
+    """Products of two unknowns: all pairs, or as many as 128 unknowns have.
+
+    Of those, half are the pairs that are most correlated in the draws, and half are chosen at random.
+    """
+    dim = reference.shape[1]
+    if dim < 2:
+        return None
+    first, second = np.triu_indices(dim, 1)
+    if len(first) > limits.MAX_PAIRS:
+        size = np.abs((reference.T @ reference)[first, second])
+        half = limits.MAX_PAIRS // 2
+        strongest = np.argpartition(size, -half)[-half:]
+        chosen = np.union1d(strongest, rng.choice(len(first), half, replace=False))
+        first, second = first[chosen], second[chosen]
+
+    def product(points: Points) -> Values:
+        z = np.clip(points.z, -limits.CLIP, limits.CLIP)
+        return z[:, first] * z[:, second]
+
+    return Block("pairs", "correlation", "pair", product, np.stack([first, second], 1))
+
+
+def direction_blocks(about: str, directions: Directions, reference: Float[np.ndarray, "n dim"]) -> Iterator[Block]:
+    """Mean, square and quantiles along directions."""
+    yield from moment_blocks(about, about, directions.along, directions.covectors.shape[1])
+    yield from quantile_blocks(about, about, directions.along, reference)
+
+
+def log_density_blocks(log_prob: Float[np.ndarray, " n"], dim: int) -> Iterator[Block]:
+    """log p and its quantiles: what the draws' density says of all unknowns together."""
+    subject = np.zeros((1, 0), int)
+    low, middle, high = np.quantile(log_prob, [0.0005, 0.5, 1.0])
+    # Far below the draws, a value would count for all others; it is then in a tail, which the quantiles see.
+    floor = middle - limits.CLIP * max(middle - low, high - middle)
+
+    def mean(points: Points) -> Values:
+        return (np.maximum(points.log_prob, floor)[:, None] - middle) / (0.5 * dim)
+
+    def below(threshold: float) -> Callable[[Points], Values]:
+        return lambda points: (points.log_prob <= threshold).astype(np.float32)[:, None]
+
+    yield Block("log density", "log density", "log density", mean, subject)
+    for level in limits.QUANTILES:
+        values = below(float(np.quantile(log_prob, level)))
+        yield Block("log density quantiles", "log density quantile", "log density", values, subject, level)
+
+
+def random_directions(
+    rng: np.random.Generator, base: Float[np.ndarray, "dim axes"], reference: Float[np.ndarray, "n dim"]
+) -> Directions:
+    """Random combinations of the columns of `base`."""
+    mixed = base @ rng.normal(size=(base.shape[1], limits.RANDOM_DIRECTIONS))
+    return Directions.of(mixed / np.linalg.norm(mixed, axis=0), reference)
+
+
+def chosen_directions(
+    whitened: Directions,
+    starts: Float[np.ndarray, "n dim"],
+    late: list[Float[np.ndarray, "n dim"]],
+    reference: Float[np.ndarray, "n dim"],
+) -> Directions:
+    """Where some chains have drifted most: in their mean, and to the most and the least spread.
+
+    They are chosen on these chains, and must be tested on others.
+    """
+    u, ends = whitened.along(starts), [whitened.along(z) for z in late]
+    drift = np.mean([end.mean(0) for end in ends], 0) - u.mean(0)
+    squares = np.mean([end.T @ end for end in ends], 0) / len(u) - u.T @ u / len(u)
+    vectors = np.linalg.eigh(squares)[1][:, [0, -1]]
+    chosen = np.concatenate([drift[:, None] / max(np.linalg.norm(drift), 1e-30), vectors], 1)
+    covectors = (whitened.covectors / whitened.scale) @ chosen
+    return Directions.of(covectors / np.linalg.norm(covectors, axis=0), reference)
