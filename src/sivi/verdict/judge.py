@@ -1,0 +1,233 @@
+"""Statistics of a drift, judged: which effects are more than noise and larger than a limit."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from . import findings as words
+from . import limits
+from . import statistics as stats
+from .drift import Drift
+from .effects import Effects, bonferroni, estimate
+from .findings import Finding
+from .frame import Frame
+from .limits import LIMITS, Limit
+
+#: Findings about directions that are told, of each kind of direction.
+MOST_DIRECTIONS = 2
+
+
+class Judged(NamedTuple):
+    """One block of statistics with its effects, and the mean of every statistic over the draws."""
+
+    block: stats.Block
+    effects: Effects
+    drawn: Float[np.ndarray, " statistics"]
+
+
+def judge(
+    drift: Drift,
+    frame: Frame,
+    reference: Float[np.ndarray, "n dim"],
+    reference_log_prob: Float[np.ndarray, " n"],
+    reference_size: float,
+    names: Sequence[str],
+    rng: np.random.Generator,
+) -> list[Finding]:
+    """All findings about the drift of chains.
+
+    Args:
+        drift: The chains.
+        frame: Coordinates from the draws.
+        reference: Draws of q, in x.
+        reference_log_prob: log p there; NaN where only the score is known.
+        reference_size: How many independent draws they are worth.
+        names: Of the unknowns.
+        rng: For random directions and pairs.
+    """
+    z = frame.standardised(reference)
+    drawn = stats.Points(z, reference_log_prob)
+    starts = stats.Points(frame.standardised(drift.starts), drift.start_log_prob)
+    late = [
+        stats.Points(frame.standardised(x), log_prob)
+        for x, log_prob in zip(drift.late, drift.late_log_prob, strict=True)
+    ]
+
+    def effects_of(blocks: Sequence[stats.Block], rows: slice = slice(None)) -> list[Judged]:
+        return [_judged(block, drawn, starts, late, reference_size, rows) for block in blocks]
+
+    knows_log_prob = not np.isnan(reference_log_prob).any()
+    unknown = effects_of(list(stats.unknown_blocks(z)))
+    pair = stats.pair_block(z, rng)
+    found = _moments(unknown, lambda i: names[int(i)], lambda i: (names[int(i)],), 1.0)
+    found += _pairs(effects_of([pair])[0], unknown, names) if pair is not None else []
+    if knows_log_prob:
+        found += _log_density(effects_of(list(stats.log_density_blocks(reference_log_prob, len(names)))), len(names))
+    if drift.memory < limits.MAX_MEMORY_FOR_DIRECTIONS and len(names) > 1:
+        axes = stats.Directions.of(frame.axes, z)
+        half = len(drift.starts) // 2
+        choosers = [points.z[:half] for points in late]
+        chosen = stats.chosen_directions(axes, starts.z[:half], choosers, z)
+        random = stats.random_directions(rng, frame.base, z)
+        for about, directions in (("axis", axes), ("direction", random), ("chosen direction", chosen)):
+            rows = slice(half, None) if about.startswith("chosen") else slice(None)
+            blocks = list(stats.direction_blocks(about, directions, z))
+            if about != "axis":
+                blocks = [block._replace(family=about) for block in blocks]
+            factor = np.sqrt(max(1.0, len(names) / 10.0)) if about.startswith("chosen") else 1.0
+            found += _directions(effects_of(blocks, rows), directions, names, factor)
+    return found
+
+
+def _judged(
+    block: stats.Block,
+    drawn: stats.Points,
+    starts: stats.Points,
+    late: Sequence[stats.Points],
+    size: float,
+    rows: slice,
+) -> Judged:
+    def of(points: stats.Points) -> np.ndarray:
+        return block.values(stats.Points(points.z[rows], points.log_prob[rows]))
+
+    total = of(late[0]).astype(float)
+    for points in late[1:]:
+        total += of(points)
+    mean = _mean(block, drawn)
+    return Judged(block, estimate(of(starts).astype(float), total / len(late), mean, size), mean)
+
+
+def _mean(block: stats.Block, points: stats.Points, rows: int = 2000) -> np.ndarray:
+    """The mean of a block over many points, a few at a time: pairs would take much memory."""
+    total = 0.0
+    for first in range(0, len(points.z), rows):
+        part = stats.Points(points.z[first : first + rows], points.log_prob[first : first + rows])
+        total = total + block.values(part).sum(0, dtype=float)
+    return np.asarray(total) / len(points.z)
+
+
+def _bounds(judged: Sequence[Judged]) -> dict[str, float]:
+    """How many errors count as more than noise, by family."""
+    sizes: dict[str, int] = {}
+    for item in judged:
+        sizes[item.block.family] = sizes.get(item.block.family, 0) + len(item.drawn)
+    return {family: bonferroni(size) for family, size in sizes.items()}
+
+
+class _Spread(NamedTuple):
+    """Variances of coordinates in the target, and the change of log sd from the draws."""
+
+    mean: np.ndarray
+    variance: np.ndarray
+    drawn_mean: np.ndarray
+    drawn_variance: np.ndarray
+    effect: np.ndarray
+    error: np.ndarray
+
+
+def _spread(mean: Judged, square: Judged) -> _Spread:
+    target_mean = mean.drawn + mean.effects.effect
+    drawn_variance = np.maximum(square.drawn - mean.drawn**2, 1e-12)
+    variance = square.drawn + square.effects.effect - target_mean**2
+    variance = np.maximum(variance, 0.01 * drawn_variance)
+    noise = np.sqrt(square.effects.error**2 + (2.0 * target_mean * mean.effects.error) ** 2)
+    effect = 0.5 * np.log(variance / drawn_variance)
+    return _Spread(target_mean, variance, mean.drawn, drawn_variance, effect, noise / (2.0 * variance))
+
+
+def _moments(
+    judged: Sequence[Judged],
+    about: Callable[[int], str],
+    unknowns: Callable[[int], tuple[str, ...]],
+    factor: float,
+    kind: str | None = None,
+) -> list[Finding]:
+    """Findings about single coordinates: at most one of each kind for a coordinate."""
+    bounds, by_kind = _bounds(judged), {item.block.kind: item for item in judged}
+    mean, square = by_kind["mean"], by_kind["square"]
+    spread = _spread(mean, square)
+    found: dict[tuple[str, int], Finding] = {}
+
+    def tell(name: str, limit_name: str, i: int, effect: float, error: float, bound: float, sentence: str) -> None:
+        limit = Limit(*(factor * size for size in LIMITS[limit_name]))
+        if not abs(effect) > bound * error:
+            return
+        new = words.finding(kind or name, unknowns(i), effect, error, limit, sentence)
+        if new is not None and new.severity > getattr(found.get((name, i)), "severity", 0.0):
+            found[name, i] = new
+
+    for i, (effect, error) in enumerate(zip(mean.effects.effect, mean.effects.error, strict=True)):
+        tell("mean", "mean", i, effect, error, bounds[mean.block.family], words.mean_sentence(about(i), effect, error))
+    is_near = np.abs(mean.effects.effect) < 2.0  # else the square is that of the mean
+    for i in np.flatnonzero(is_near):
+        effect, error = spread.effect[i], spread.error[i]
+        sentence = words.spread_sentence(about(i), effect, error)
+        tell("spread", "spread", int(i), effect, error, bounds[square.block.family], sentence)
+    for item in judged:
+        bound = bounds[item.block.family]
+        for i in np.flatnonzero(np.abs(item.effects.z) > bound):
+            effect, error = item.effects.effect[i], item.effects.error[i]
+            if item.block.kind == "distance" and is_near[i]:
+                sentence = words.spread_sentence(about(int(i)), effect, error)
+                sentence = sentence.replace("the target's sd is", "the target's typical distance from the median is")
+                tell("spread", "spread", int(i), effect, error, bound, sentence)
+            elif item.block.kind in ("tail", "probability"):
+                sentence = words.probability_sentence(about(int(i)), item.block.level, effect, error)
+                tell("distribution", item.block.kind, int(i), effect, error, bound, sentence)
+    return list(found.values())
+
+
+def _pairs(judged: Judged, unknown: Sequence[Judged], names: Sequence[str]) -> list[Finding]:
+    by_kind = {item.block.kind: item for item in unknown}
+    spread = _spread(by_kind["mean"], by_kind["square"])
+    first, second = judged.block.subject.T
+    sizes = np.sqrt(spread.variance[first] * spread.variance[second])
+    drawn_sizes = np.sqrt(spread.drawn_variance[first] * spread.drawn_variance[second])
+    drawn = (judged.drawn - spread.drawn_mean[first] * spread.drawn_mean[second]) / drawn_sizes
+    in_target = judged.drawn + judged.effects.effect - spread.mean[first] * spread.mean[second]
+    correlation = np.clip(in_target / sizes, -1.0, 1.0)
+    effect = correlation - drawn
+    scale_error = correlation**2 * (spread.error[first] ** 2 + spread.error[second] ** 2)
+    error = np.sqrt((judged.effects.error / sizes) ** 2 + scale_error)
+    means = by_kind["mean"].effects.effect
+    is_near = (np.abs(means[first]) < 2.0) & (np.abs(means[second]) < 2.0)
+    found = []
+    for k in np.flatnonzero((np.abs(effect) > bonferroni(len(effect)) * error) & is_near):
+        pair = (names[first[k]], names[second[k]])
+        sentence = words.correlation_sentence(" and ".join(pair), drawn[k], effect[k], error[k])
+        found.append(words.finding("correlation", pair, effect[k], error[k], LIMITS["correlation"], sentence))
+    return [item for item in found if item is not None]
+
+
+def _log_density(judged: Sequence[Judged], dim: int) -> list[Finding]:
+    bounds, found = _bounds(judged), []
+    for item in judged:
+        effect, error = float(item.effects.effect[0]), float(item.effects.error[0])
+        if not abs(effect) > bounds[item.block.family] * error:
+            continue
+        if item.block.kind == "log density":
+            sentence = words.log_density_sentence(effect, error, dim)
+        else:
+            about = "all unknowns together, by log density"
+            sentence = words.probability_sentence(about, item.block.level, effect, error)
+        found.append(words.finding("log density", (), effect, error, LIMITS[item.block.kind], sentence))
+    kept = [item for item in found if item is not None]
+    return list(words.worst_first(kept))[:2]
+
+
+def _directions(
+    judged: Sequence[Judged], directions: stats.Directions, names: Sequence[str], factor: float
+) -> list[Finding]:
+    """The worst few, with the unknowns that have most weight in them."""
+
+    def unknowns(i: int) -> tuple[str, ...]:
+        weight = np.abs(directions.covectors[:, i])
+        largest = np.argsort(-weight)[:3]
+        return tuple(names[k] for k in largest if weight[k] > 0.3 * weight.max())
+
+    def about(i: int) -> str:
+        return f"along a direction (mostly {', '.join(unknowns(i))})"
+
+    return list(words.worst_first(_moments(judged, about, unknowns, factor, "direction")))[:MOST_DIRECTIONS]
