@@ -73,7 +73,7 @@ def climb(target: Target, starts: Float[np.ndarray, "num dim"], max_rounds: int 
         max_rounds: Rounds for those that keep on climbing.
     """
     position = np.array(starts, default_float())
-    num, dim = position.shape
+    num = len(position)
     value, is_top, active = np.full(num, -np.inf), np.zeros(num, bool), np.arange(num)
     gradients = 0
     for _ in range(max_rounds):
