@@ -78,7 +78,30 @@ def judge(
                 blocks = [block._replace(family=about) for block in blocks]
             factor = np.sqrt(max(1.0, len(names) / 10.0)) if about.startswith("chosen") else 1.0
             found += _directions(effects_of(blocks, rows), directions, names, factor)
-    return found
+    return unexplained(found)
+
+
+def unexplained(found: Sequence[Finding]) -> list[Finding]:
+    """Findings without those that others explain, at the same level or a worse one.
+
+    Quantiles of an unknown go where its mean or spread is wrong; directions go where something with a name is.
+    """
+
+    def worst(kinds: tuple[str, ...], unknown: str | None = None) -> int:
+        ranks = [
+            limits.LEVELS.index(f.level)
+            for f in found
+            if f.kind in kinds and (unknown is None or unknown in f.unknowns)
+        ]
+        return max(ranks, default=-1)
+
+    def stays(item: Finding) -> bool:
+        level = limits.LEVELS.index(item.level)
+        if item.kind == "distribution":
+            return level > worst(("mean", "spread"), item.unknowns[0])
+        return item.kind != "direction" or level > worst(("mean", "spread", "distribution", "correlation"))
+
+    return [item for item in found if stays(item)]
 
 
 def _judged(

@@ -78,3 +78,9 @@ FINE_EVERY, FINE_LENGTH = 3, 4
 #: Gradients of a chain: of the first round of drift, and of all rounds.
 GRADIENTS_FIRST, GRADIENTS_ALL = 300, 2200
 ENOUGH_MEMORY = 0.25
+FEWEST_CHAINS = 256
+#: Share of the draws with density zero: q has mass where p has none, and no noise blurs that.
+LIMITS["zero density"] = Limit(0.0005, 0.01)
+
+# ---- what is kept and shown ----
+KEPT_DRAWS = 4096

@@ -1,0 +1,287 @@
+"""`sivi.check`: all checks of draws against their target, in order."""
+
+import time
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+from jaxtyping import PRNGKeyArray
+
+from .._arguments import as_key, check_positive, describe
+from .._layout import Layout
+from .._traced import float_types_of
+from .._types import KeyLike
+from ..posterior import Posterior
+from ..samplers.run import SamplerRun, free_names
+from ..targets import Target
+from ..targets.evaluate import check_shapes
+from ..targets.fingerprint import fingerprint_of, same_fingerprint
+from ..targets.functional import as_target
+from . import limits
+from .chains import evaluate
+from .draws import Draws, as_chains, given_draws, posterior_draws
+from .drift import run_drift
+from .errors import errors_of_the_density
+from .findings import Finding, finding, worst_first
+from .frame import frame_of
+from .judge import judge
+from .minibatch import minibatch_finding
+from .modes import ModeSearch, find_modes
+from .repeats import repeat_findings
+from .result import Cost, ModeFound, Verdict
+from .tuning import tune
+
+_INTERRUPTED = "sivi.check was interrupted before it could say anything; the draws are as they were."
+
+
+def check(posterior: Any, target: Any = None, *, key: KeyLike = 0, effort: float = 1.0, modes: bool = True) -> Verdict:
+    """Can these draws be believed: chains on the exact target start from them, and must not drift away.
+
+    Many short chains of Hamiltonian Monte Carlo start from the draws. If those are draws of the target, so is every
+    later state, and means, spreads, correlations and quantiles stay as they were. Where they change, the change is
+    extrapolated to chains of any length, and compared with its noise and with limits. Then modes are looked for that
+    have no draws, and those that have are weighed. See `Verdict` for the answer.
+
+    Args:
+        posterior: A `Posterior`, or draws from elsewhere: an array (draws, dim) or (chains, draws, dim) on the
+            unconstrained scale, a `SamplerRun`, or a dict in the form of `Posterior.sample`, with or without a leading
+            axis of chains. Correlated draws are thinned.
+        target: A sivi `Target`, or a function x -> log p(x). That of the posterior when left out.
+        key: An int or a JAX key.
+        effort: Multiplies the length of the chains; below 1, their number.
+        modes: Whether to look for modes.
+
+    Example:
+        >>> import numpy as np, sivi
+        >>> draws = 0.5 * np.random.default_rng(0).normal(size=(4000, 2))  # half as wide as the target
+        >>> sivi.check(draws, lambda x: -0.5 * (x @ x), modes=False).level
+        'bad'
+    """
+    begin = time.perf_counter()
+    effort = check_positive("effort", effort)
+    run_key = as_key(key)
+    found = _target_of(posterior, target)
+    with float_types_of(found), errors_of_the_density():
+        draw_key, check_key = jax.random.split(run_key)
+        num_chains = int(np.clip(limits.CHAINS * effort, limits.FEWEST_CHAINS, limits.CHAINS))
+        check_shapes(found, log_prob=found.knows_log_prob)
+        if isinstance(posterior, Posterior):
+            draws = posterior_draws(posterior, draw_key, num_chains)
+            more = repeat_findings(posterior, draw_key)
+            batch_size = posterior.settings.batch_size
+        else:
+            chains = as_chains(posterior, found.layout)
+            draws, more, batch_size = given_draws(chains, found.layout, draw_key, num_chains), [], None
+        try:
+            return check_draws(
+                check_key, found, draws, effort=effort, modes=modes, begin=begin, more=more, batch_size=batch_size
+            )
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(_INTERRUPTED) from None
+
+
+def check_draws(
+    key: PRNGKeyArray,
+    target: Target,
+    draws: Draws,
+    *,
+    effort: float,
+    modes: bool,
+    begin: float,
+    more: Sequence[Finding] = (),
+    batch_size: int | None = None,
+) -> Verdict:
+    """The checks of draws that are in order: finite density, drift, minibatch scale, modes.
+
+    Args:
+        key: Random key.
+        target: p.
+        draws: Of q.
+        effort: As for `check`.
+        modes: Whether to look for modes.
+        begin: When the clock was started.
+        more: Findings that are known already.
+        batch_size: Of the fit.
+    """
+    tune_key, drift_key, mode_key = jax.random.split(key, 3)
+    rng = np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel())
+    layout, names = target.layout, free_names(target.layout)
+    findings, notes = list(more), list(draws.notes)
+    if draws.not_finite > 0.0:
+        findings.append(_not_finite(draws.not_finite))
+    if len(draws.starts) < limits.FEWEST_DRAWS or len(draws.tuning) < 2:
+        notes.append("everything else: too few of the draws are finite")
+        return _verdict(findings, None, notes, layout, draws.reference, draws.reference, begin, 0)
+
+    frame = frame_of(draws.frame, draws.frame_size)
+    both = evaluate(target, np.concatenate([draws.reference, draws.starts]), frame.affine)
+    gradients = both.num_gradients
+    reference_log_prob, start_log_prob = np.split(both.log_prob, [len(draws.reference)])
+    reference, size = draws.reference, draws.size
+    if target.knows_log_prob:
+        usable, share = np.isfinite(reference_log_prob), float(np.mean(~np.isfinite(both.log_prob)))
+        findings += _zero_density(share)
+        if share > 0.5:
+            notes.append("everything else: most of the draws have no density to start from")
+            return _verdict(findings, None, notes, layout, reference, reference, begin, gradients)
+        start_usable = np.isfinite(start_log_prob)
+        reference, reference_log_prob = reference[usable], reference_log_prob[usable]
+        draws = draws._replace(starts=draws.starts[start_usable])
+        start_log_prob = start_log_prob[start_usable]
+    else:
+        notes.append(
+            "log density and modes: the target knows only its score, so modes have no mass that can be compared"
+        )
+
+    tuned = tune(tune_key, target, draws.tuning, frame.affine)
+    drift = run_drift(
+        drift_key,
+        target,
+        frame,
+        tuned,
+        draws.starts,
+        start_log_prob,
+        gradients_first=limits.GRADIENTS_FIRST * min(effort, 1.0),
+        gradients_all=limits.GRADIENTS_ALL * effort,
+    )
+    gradients += tuned.num_gradients + drift.num_gradients
+    findings += judge(drift, frame, reference, reference_log_prob, size, names, rng)
+    if drift.budget_spent:
+        notes.append(
+            f"the full size of faults: the chains are slow here (memory {drift.memory:.2f}), and understate it"
+        )
+    scale = minibatch_finding(target, batch_size, reference, reference_log_prob, rng)
+    findings += [] if scale is None else [scale]
+    search = None
+    late = drift.late.reshape(-1, target.dim)
+    if modes and target.knows_log_prob:
+        try:
+            search = find_modes(mode_key, target, frame, tuned, drift.starts, drift.late[-1], reference, effort=effort)
+        except KeyboardInterrupt:
+            notes.append("modes: interrupted")
+    elif not modes:
+        notes.append("modes without draws, and the weights of those that have: modes=False")
+    if search is not None:
+        gradients += search.num_gradients
+        findings += mode_findings(search)
+        late = by_mass(search, late, rng)
+    return _verdict(findings, search, notes, layout, reference, late, begin, gradients, drift.memory)
+
+
+def mode_findings(search: ModeSearch) -> list[Finding]:
+    """What the modes say, in words."""
+    found = []
+    for effect in search.effects:
+        places = " and ".join(_place(search.modes[i].place) for i in effect.modes[:2])
+        if effect.kind == "lost mass":
+            plural = f"{len(effect.modes)} modes" if len(effect.modes) > 1 else "a mode"
+            sentence = (
+                f"{plural} with {100 * effect.effect:.1f} ± {100 * effect.error:.1f} % of the probability "
+                f"{'have' if len(effect.modes) > 1 else 'has'} no draws, at {places}."
+            )
+        else:
+            mode = search.modes[effect.modes[0]]
+            sentence = (
+                f"the mode at {places} has {100 * mode.mass:.1f} ± {100 * mode.error:.1f} % of the probability, and "
+                f"{100 * mode.share:.1f} % of the draws."
+            )
+        if effect.level != limits.NO_FAULT:
+            kind = "lost mode" if effect.kind == "lost mass" else effect.kind
+            severity = abs(effect.effect) / limits.LIMITS[effect.kind].doubtful
+            found.append(Finding(kind, (), effect.effect, effect.error, effect.level, sentence, severity))
+    return found
+
+
+def by_mass(search: ModeSearch, late: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+    """Draws of all modes, each as often as its mass says; the late states of the chains where there is one mode."""
+    filled = [mode for mode in search.modes if len(mode.draws) and np.isfinite(mode.mass) and mode.mass > 0.0]
+    if len(filled) < 2:
+        return late
+    weights = np.array([mode.mass for mode in filled])
+    counts = np.floor(len(late) * weights / weights.sum() + rng.uniform(size=len(filled))).astype(int)
+    picked = []
+    for mode, count in zip(filled, counts, strict=True):
+        rounds = [rng.permutation(len(mode.draws)) for _ in range(-(-count // len(mode.draws)))]
+        picked += [mode.draws[np.concatenate(rounds)[:count]]] if count else []
+    return rng.permutation(np.concatenate(picked).astype(late.dtype), axis=0)
+
+
+def _verdict(
+    findings: Sequence[Finding],
+    search: ModeSearch | None,
+    notes: Sequence[str],
+    layout: Layout,
+    draws: np.ndarray,
+    late: np.ndarray,
+    begin: float,
+    gradients: int,
+    memory: float = float("nan"),
+) -> Verdict:
+    modes = () if search is None else search.modes
+    return Verdict(
+        findings=worst_first(findings),
+        modes=tuple(ModeFound(np.asarray(m.place), m.mass, m.error, m.share) for m in modes),
+        cost=Cost(time.perf_counter() - begin, int(gradients)),
+        not_looked_at=tuple(notes),
+        layout=layout,
+        draws=draws[: limits.KEPT_DRAWS],
+        late=late,
+        memory=memory,
+    )
+
+
+def _target_of(posterior: Any, target: Any) -> Target:
+    """The target of the check; refuses one that is not the posterior's, and none for draws from elsewhere."""
+    if not isinstance(posterior, Posterior):
+        if target is None:
+            raise ValueError("target must be given with draws from elsewhere; got None.")
+        return as_target(target, **_shape_of(posterior, target))
+    if target is None:
+        if posterior.target is None:
+            raise ValueError("target must be given for a fit that was loaded without it; got None.")
+        return posterior.target
+    found = as_target(target, **({} if isinstance(target, Target) else {"like": posterior.layout}))
+    if found.dim != posterior.dim:
+        raise ValueError(f"target must have the posterior's {posterior.dim} unknowns; got {found.dim}.")
+    if found is not posterior.target:
+        stored = posterior.unattached.fingerprint if posterior.unattached is not None else None
+        if stored is None and posterior.target is not None:
+            stored = fingerprint_of(posterior.target)
+        if stored is not None and not same_fingerprint(fingerprint_of(found), stored):
+            raise ValueError(
+                "target must be the one that the posterior was fitted to, and its score is another; to judge the draws "
+                "against another target, give posterior.unconstrained(10_000) in place of the posterior."
+            )
+    return found
+
+
+def _shape_of(draws: Any, target: Any) -> dict[str, Any]:
+    """The dim or structure of a function's argument, from the draws."""
+    if isinstance(target, Target):
+        return {}
+    if isinstance(draws, SamplerRun):
+        return {"like": draws.layout}
+    if isinstance(draws, (np.ndarray, jax.Array)) and draws.ndim in (2, 3):
+        return {"dim": int(draws.shape[-1])}
+    if isinstance(draws, dict):
+        raise ValueError(
+            "target must be a sivi Target for draws in a dict, such as sivi.targets.LogDensity(function, like=example); "
+            "a function does not say which axes are those of an unknown."
+        )
+    raise TypeError(f"posterior must be a Posterior, an array, a SamplerRun or a dict; got {describe(draws)}.")
+
+
+def _not_finite(share: float) -> Finding:
+    sentence = f"{100 * share:.2g} % of the draws are not finite."
+    return Finding("not finite", (), share, 0.0, limits.BAD, sentence, 1e3)
+
+
+def _zero_density(share: float) -> list[Finding]:
+    sentence = f"{100 * share:.2g} % of the draws lie where the target has no density, or none that is a number."
+    new = finding("zero density", (), share, 0.0, limits.LIMITS["zero density"], sentence)
+    return [] if new is None else [new]
+
+
+def _place(place: np.ndarray) -> str:
+    return "(" + ", ".join(f"{value:.3g}" for value in place[:4]) + (", …)" if len(place) > 4 else ")")
