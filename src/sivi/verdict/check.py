@@ -266,7 +266,7 @@ def _shape_of(draws: Any, target: Any) -> dict[str, Any]:
         return {"dim": int(draws.shape[-1])}
     if isinstance(draws, dict):
         raise ValueError(
-            "target must be a sivi Target for draws in a dict, such as sivi.targets.LogDensity(function, like=example); "
+            "target must be a sivi Target for draws in a dict, such as sivi.targets.LogDensity(f, like=example); "
             "a function does not say which axes are those of an unknown."
         )
     raise TypeError(f"posterior must be a Posterior, an array, a SamplerRun or a dict; got {describe(draws)}.")

@@ -14,7 +14,7 @@ from ..samplers.run import SamplerRun, free_names
 from . import limits
 
 #: Unknowns of which the effective size is computed, at most: it takes ranks of all draws.
-_MOST_COLUMNS = 64
+_MOST_COLUMNS = 16
 
 
 class Draws(NamedTuple):

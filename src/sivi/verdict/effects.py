@@ -61,19 +61,19 @@ def estimate(
     """
     num = len(starts)
     mean_start, mean_late = starts.mean(0, dtype=float), late.mean(0, dtype=float)
-    centred, moved = starts - mean_start, late - mean_late
-    variance = np.mean(centred**2, 0)
-    covariance = np.mean(centred * moved, 0)
+    centred, moved = (starts - mean_start).astype(starts.dtype), (late - mean_late).astype(late.dtype)
+    variance = np.mean(centred**2, 0, dtype=float)
+    covariance = np.mean(centred * moved, 0, dtype=float)
     slope = np.divide(covariance, variance, out=np.zeros_like(variance), where=variance > 0.0)
     slope = np.clip(slope, 0.0, limits.MAX_SLOPE)
     left = 1.0 - slope
     effect = (mean_late - slope * (mean_start - reference_mean) - reference_mean) / left
 
-    residual = moved - slope * centred
+    residual = moved - slope.astype(centred.dtype) * centred
     # The slope's own noise counts as far as the mean has moved.
     lever = np.divide(mean_late - mean_start, left * variance, out=np.zeros_like(variance), where=variance > 0.0)
-    influence = residual * (1.0 + lever * centred) / left
-    squares = np.sum(influence**2, 0) / (num * max(num - 2, 1)) + variance / reference_size
+    influence = residual * (1.0 + lever.astype(centred.dtype) * centred) / left.astype(centred.dtype)
+    squares = np.sum(influence**2, 0, dtype=float) / (num * max(num - 2, 1)) + variance / reference_size
     error = np.sqrt(squares)
     if influence_guard and num > limits.INFLUENTIAL_CHAINS:
         strongest = np.partition(np.abs(influence), num - limits.INFLUENTIAL_CHAINS, axis=0)[

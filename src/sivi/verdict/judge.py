@@ -1,6 +1,6 @@
 """Statistics of a drift, judged: which effects are more than noise and larger than a limit."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -27,6 +27,42 @@ class Judged(NamedTuple):
     drawn: Float[np.ndarray, " statistics"]
 
 
+class Sets(NamedTuple):
+    """The points that are compared.
+
+    Attributes:
+        drawn: Draws of q.
+        starts: Of the chains.
+        late: Late snapshots of the chains.
+        size: How many independent draws the first are worth.
+    """
+
+    drawn: stats.Points
+    starts: stats.Points
+    late: Sequence[stats.Points]
+    size: float
+
+    def along(self, directions: stats.Directions, rows: slice) -> "Sets":
+        """The same along directions, of some of the chains."""
+
+        def of(points: stats.Points, rows: slice) -> stats.Points:
+            return stats.Points(directions.along(points.z[rows]), points.log_prob[rows])
+
+        everything, late = slice(None), [of(points, rows) for points in self.late]
+        return Sets(of(self.drawn, everything), of(self.starts, rows), late, self.size)
+
+    def judged(self, blocks: Iterable[stats.Block]) -> list[Judged]:
+        """Effects of all statistics."""
+        return [self._judged(block) for block in blocks]
+
+    def _judged(self, block: stats.Block) -> Judged:
+        total = block.values(self.late[0])
+        for points in self.late[1:]:
+            total = total + block.values(points)
+        values = block.values(self.drawn).mean(0, dtype=float) if block.mean is None else block.mean(self.drawn)
+        return Judged(block, estimate(block.values(self.starts), total / len(self.late), values, self.size), values)
+
+
 def judge(
     drift: Drift,
     frame: Frame,
@@ -47,37 +83,32 @@ def judge(
         names: Of the unknowns.
         rng: For random directions and pairs.
     """
-    z = frame.standardised(reference)
-    drawn = stats.Points(z, reference_log_prob)
-    starts = stats.Points(frame.standardised(drift.starts), drift.start_log_prob)
-    late = [
-        stats.Points(frame.standardised(x), log_prob)
-        for x, log_prob in zip(drift.late, drift.late_log_prob, strict=True)
-    ]
 
-    def effects_of(blocks: Sequence[stats.Block], rows: slice = slice(None)) -> list[Judged]:
-        return [_judged(block, drawn, starts, late, reference_size, rows) for block in blocks]
+    def points(x: np.ndarray, log_prob: np.ndarray) -> stats.Points:
+        return stats.Points(frame.standardised(x).astype(np.float32), log_prob)
 
-    knows_log_prob = not np.isnan(reference_log_prob).any()
-    unknown = effects_of(list(stats.unknown_blocks(z)))
-    pair = stats.pair_block(z, rng)
+    drawn, starts = points(reference, reference_log_prob), points(drift.starts, drift.start_log_prob)
+    late = [points(x, log_prob) for x, log_prob in zip(drift.late, drift.late_log_prob, strict=True)]
+    sets = Sets(drawn, starts, late, reference_size)
+
+    unknown = sets.judged(stats.unknown_blocks(drawn.z))
+    pair = stats.pair_block(drawn.z, rng)
     found = _moments(unknown, lambda i: names[int(i)], lambda i: (names[int(i)],), 1.0)
-    found += _pairs(effects_of([pair])[0], unknown, names) if pair is not None else []
-    if knows_log_prob:
-        found += _log_density(effects_of(list(stats.log_density_blocks(reference_log_prob, len(names)))), len(names))
+    found += _pairs(sets.judged([pair])[0], unknown, names) if pair is not None else []
+    if not np.isnan(reference_log_prob).any():
+        found += _log_density(sets.judged(stats.log_density_blocks(reference_log_prob, len(names))), len(names))
     if drift.memory < limits.MAX_MEMORY_FOR_DIRECTIONS and len(names) > 1:
-        axes = stats.Directions.of(frame.axes, z)
+        axes = stats.Directions.of(frame.axes, drawn.z)
         half = len(drift.starts) // 2
-        choosers = [points.z[:half] for points in late]
-        chosen = stats.chosen_directions(axes, starts.z[:half], choosers, z)
-        random = stats.random_directions(rng, frame.base, z)
-        for about, directions in (("axis", axes), ("direction", random), ("chosen direction", chosen)):
-            rows = slice(half, None) if about.startswith("chosen") else slice(None)
-            blocks = list(stats.direction_blocks(about, directions, z))
+        chosen = stats.chosen_directions(axes, starts.z[:half], [snapshot.z[:half] for snapshot in late], drawn.z)
+        random = stats.random_directions(rng, frame.base, drawn.z)
+        for about, directions in (("axis", axes), ("direction", random), ("chosen", chosen)):
+            own = sets.along(directions, slice(half, None) if about == "chosen" else slice(None))
+            blocks = list(stats.direction_blocks(about, own.drawn.z))
             if about != "axis":
                 blocks = [block._replace(family=about) for block in blocks]
-            factor = np.sqrt(max(1.0, len(names) / 10.0)) if about.startswith("chosen") else 1.0
-            found += _directions(effects_of(blocks, rows), directions, names, factor)
+            factor = float(np.sqrt(max(1.0, len(names) / 10.0))) if about == "chosen" else 1.0
+            found += _directions(own.judged(blocks), directions, names, factor)
     return unexplained(found)
 
 
@@ -102,33 +133,6 @@ def unexplained(found: Sequence[Finding]) -> list[Finding]:
         return item.kind != "direction" or level > worst(("mean", "spread", "distribution", "correlation"))
 
     return [item for item in found if stays(item)]
-
-
-def _judged(
-    block: stats.Block,
-    drawn: stats.Points,
-    starts: stats.Points,
-    late: Sequence[stats.Points],
-    size: float,
-    rows: slice,
-) -> Judged:
-    def of(points: stats.Points) -> np.ndarray:
-        return block.values(stats.Points(points.z[rows], points.log_prob[rows]))
-
-    total = of(late[0]).astype(float)
-    for points in late[1:]:
-        total += of(points)
-    mean = _mean(block, drawn)
-    return Judged(block, estimate(of(starts).astype(float), total / len(late), mean, size), mean)
-
-
-def _mean(block: stats.Block, points: stats.Points, rows: int = 2000) -> np.ndarray:
-    """The mean of a block over many points, a few at a time: pairs would take much memory."""
-    total = 0.0
-    for first in range(0, len(points.z), rows):
-        part = stats.Points(points.z[first : first + rows], points.log_prob[first : first + rows])
-        total = total + block.values(part).sum(0, dtype=float)
-    return np.asarray(total) / len(points.z)
 
 
 def _bounds(judged: Sequence[Judged]) -> dict[str, float]:

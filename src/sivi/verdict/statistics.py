@@ -18,7 +18,7 @@ SMALLEST_DISTANCE = 1e-3
 
 
 class Points(NamedTuple):
-    """Points in standardised unknowns, and log p there."""
+    """Points in standardised unknowns, or along standardised directions, and log p there."""
 
     z: Float[np.ndarray, "n dim"]
     log_prob: Float[np.ndarray, " n"]
@@ -30,18 +30,18 @@ class Block(NamedTuple):
     Attributes:
         family: Statistics that share one bound for false findings.
         kind: How they are to be read, and which limits they have: a key of `limits.LIMITS`.
-        about: What they are about: "unknown", "pair", "axis", "direction", "chosen" or "log density".
         values: Of points.
         level: The quantile, for probabilities.
         subject: Numbers of the unknowns, pairs or directions.
+        mean: Mean of the values over many points, where there is a shorter way.
     """
 
     family: str
     kind: str
-    about: str
     values: Callable[[Points], Values]
     subject: Int[np.ndarray, "statistics parts"]
     level: float = float("nan")
+    mean: Callable[[Points], Float[np.ndarray, " statistics"]] | None = None
 
 
 class Directions(NamedTuple):
@@ -58,38 +58,32 @@ class Directions(NamedTuple):
     @staticmethod
     def of(covectors: Float[np.ndarray, "dim directions"], z: Float[np.ndarray, "n dim"]) -> "Directions":
         """Directions standardised by draws."""
+        covectors = covectors.astype(z.dtype)
         values = z @ covectors
         return Directions(covectors, values.mean(0), np.maximum(values.std(0), 1e-30))
 
 
-def moment_blocks(family: str, about: str, coordinates: Callable[[np.ndarray], np.ndarray], num: int) -> list[Block]:
+def moment_blocks(family: str, num: int) -> Iterator[Block]:
     """Mean and square of standardised coordinates."""
     subject = np.arange(num)[:, None]
-
-    def mean(points: Points) -> Values:
-        return np.clip(coordinates(points.z), -limits.CLIP, limits.CLIP)
-
-    return [
-        Block(f"{family} means", "mean", about, mean, subject),
-        Block(f"{family} squares", "square", about, lambda points: mean(points) ** 2, subject),
-    ]
+    yield Block(f"{family} means", "mean", lambda points: _clipped(points.z), subject)
+    yield Block(f"{family} squares", "square", lambda points: _clipped(points.z) ** 2, subject)
 
 
-def quantile_blocks(
-    family: str, about: str, coordinates: Callable[[np.ndarray], np.ndarray], reference: Float[np.ndarray, "n dim"]
-) -> list[Block]:
+def quantile_blocks(family: str, reference: Float[np.ndarray, "n coordinates"]) -> Iterator[Block]:
     """Indicators below the quantiles that the draws have."""
-    values = coordinates(reference)
-    thresholds = np.quantile(values, limits.QUANTILES, axis=0)
-    subject = np.arange(values.shape[1])[:, None]
+    subject = np.arange(reference.shape[1])[:, None]
 
     def below(threshold: np.ndarray) -> Callable[[Points], Values]:
-        return lambda points: (coordinates(points.z) <= threshold).astype(np.float32)
+        return lambda points: (points.z <= threshold).astype(np.float32)
 
-    return [
-        Block(f"{family} quantiles", quantile_kind(level), about, below(threshold), subject, level)
-        for level, threshold in zip(limits.QUANTILES, thresholds, strict=True)
-    ]
+    for level, threshold in zip(limits.QUANTILES, np.quantile(reference, limits.QUANTILES, axis=0), strict=True):
+        values = below(threshold.astype(reference.dtype))
+        yield Block(f"{family} quantiles", quantile_kind(level), values, subject, level)
+
+
+def _clipped(z: np.ndarray) -> np.ndarray:
+    return np.clip(z, -limits.CLIP, limits.CLIP)
 
 
 def quantile_kind(level: float) -> str:
@@ -105,9 +99,9 @@ def unknown_blocks(reference: Float[np.ndarray, "n dim"]) -> Iterator[Block]:
     def distance(points: Points) -> Values:
         return np.log(np.maximum(np.abs(points.z - median), SMALLEST_DISTANCE))
 
-    yield from moment_blocks("unknown", "unknown", lambda z: z, dim)
-    yield Block("unknown distances", "distance", "unknown", distance, np.arange(dim)[:, None])
-    yield from quantile_blocks("unknown", "unknown", lambda z: z, reference)
+    yield from moment_blocks("unknown", dim)
+    yield Block("unknown distances", "distance", distance, np.arange(dim)[:, None])
+    yield from quantile_blocks("unknown", reference)
 
 
 def pair_block(reference: Float[np.ndarray, "n dim"], rng: np.random.Generator) -> Block | None:
@@ -127,16 +121,20 @@ def pair_block(reference: Float[np.ndarray, "n dim"], rng: np.random.Generator) 
         first, second = first[chosen], second[chosen]
 
     def product(points: Points) -> Values:
-        z = np.clip(points.z, -limits.CLIP, limits.CLIP)
-        return z[:, first] * z[:, second]
+        z = np.ascontiguousarray(_clipped(points.z).T)  # rows are gathered faster than columns
+        return (z[first] * z[second]).T
 
-    return Block("pairs", "correlation", "pair", product, np.stack([first, second], 1))
+    def mean(points: Points) -> np.ndarray:
+        z = _clipped(points.z)
+        return np.asarray(z.T @ z, float)[first, second] / len(z)
+
+    return Block("pairs", "correlation", product, np.stack([first, second], 1), mean=mean)
 
 
-def direction_blocks(about: str, directions: Directions, reference: Float[np.ndarray, "n dim"]) -> Iterator[Block]:
-    """Mean, square and quantiles along directions."""
-    yield from moment_blocks(about, about, directions.along, directions.covectors.shape[1])
-    yield from quantile_blocks(about, about, directions.along, reference)
+def direction_blocks(about: str, reference: Float[np.ndarray, "n directions"]) -> Iterator[Block]:
+    """Mean, square and quantiles along directions, of points that are given along them."""
+    yield from moment_blocks(about, reference.shape[1])
+    yield from quantile_blocks(about, reference)
 
 
 def log_density_blocks(log_prob: Float[np.ndarray, " n"], dim: int) -> Iterator[Block]:
@@ -152,10 +150,10 @@ def log_density_blocks(log_prob: Float[np.ndarray, " n"], dim: int) -> Iterator[
     def below(threshold: float) -> Callable[[Points], Values]:
         return lambda points: (points.log_prob <= threshold).astype(np.float32)[:, None]
 
-    yield Block("log density", "log density", "log density", mean, subject)
+    yield Block("log density", "log density", mean, subject)
     for level in limits.QUANTILES:
         values = below(float(np.quantile(log_prob, level)))
-        yield Block("log density quantiles", "log density quantile", "log density", values, subject, level)
+        yield Block("log density quantiles", "log density quantile", values, subject, level)
 
 
 def random_directions(
