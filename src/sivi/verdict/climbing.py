@@ -88,7 +88,7 @@ def climb(target: Target, starts: Float[np.ndarray, "num dim"], max_rounds: int 
         reached, before, after = (np.concatenate(parts) for parts in zip(*ends, strict=True))
         usable = np.isfinite(before) & np.isfinite(after) & np.isfinite(reached).all(1)
         position[active[usable]], value[active[usable]] = reached[usable], after[usable]
-        still = usable & (after - before >= MIN_GAIN)
+        still = usable & (np.where(usable, after, 0.0) - np.where(usable, before, 0.0) >= MIN_GAIN)
         is_top[active[usable & ~still]] = True
         active = active[still]
     return Tops(position, value, is_top, gradients)

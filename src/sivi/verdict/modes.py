@@ -81,7 +81,7 @@ class ModeSearch(NamedTuple):
         modes: By mass, largest first.
         effects: Lost mass if a mode is lost, and the weight of every other mode if there are several.
         num_gradients: Spent on all of it.
-        num_fit_modes: Modes that draws of the fit climb to. Beyond twelve they are taken as one.
+        num_fit_modes: Modes that draws of the fit climb to. Thirteen stands for more than twelve, which are taken as one.
     """
 
     modes: tuple[Mode, ...]
@@ -122,7 +122,7 @@ def find_modes(
     if not len(anchors):
         return ModeSearch((), (), tops.gradients, 0)
     fit_modes = _modes_of_fit(whitened, tops, near)
-    far, spent = wide_starts(wide_key, target, frame, tuned, chain_starts, effort)
+    far, spent = wide_starts(wide_key, target, frame, tuned, chain_starts, anchors, effort)
     gradients = tops.gradients + spent
     further, spent = candidates(candidate_key, target, frame, tuned, far, anchors)
     gradients += spent
@@ -142,10 +142,7 @@ def find_modes(
         none = np.zeros((0, target.dim)), np.zeros(0)
         return ModeSearch((Mode(place, 1.0, 0.0, 1.0, 0.0, *none),), (), gradients, 1)
 
-    if len(fit_modes) > MAX_FIT_MODES:
-        used = [Candidate(fit_modes[0].top, chain_ends)]
-    else:
-        used = fit_modes
+    used = [Candidate(fit_modes[0].top, chain_ends)] if len(fit_modes) > MAX_FIT_MODES else fit_modes
     for i, mode in enumerate(used):
         relaxed = relax(jax.random.fold_in(fit_key, i), target, frame.affine, mode.positions, effort)
         if relaxed is None:
@@ -163,7 +160,7 @@ def _modes_of_fit(target: Target, tops: Tops, near: np.ndarray) -> list[Candidat
     leaders, label = distinct(tops)
     if not leaders.size:
         return [Candidate(tops.positions[np.argmax(tops.log_probs)], near)]
-    mode = merged(target, tops.positions[leaders], max_modes=NUM_CLIMBING)
+    mode = merged(target, tops.positions[leaders], max_modes=MAX_FIT_MODES + 1)
     found = []
     for number in range(mode.max() + 1):
         first = leaders[np.flatnonzero(mode == number)[0]]

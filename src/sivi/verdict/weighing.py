@@ -18,8 +18,10 @@ from .tuning import tune
 #: Chains of a mode, and transitions of the run whose snapshots are its draws.
 NUM_CHAINS = 512
 NUM_TRANSITIONS = 32
-#: Fewer places than this, and than four per unknown, do not say what the coordinates of a mode are.
-MIN_PLACES, PLACES_PER_DIM = 64, 4
+#: Fewer places than this, and than two per unknown, do not say what the coordinates of a mode are.
+MIN_PLACES, PLACES_PER_DIM = 16, 2
+#: Chains this many quartile ranges further out than the median may have left the mode, and do not shape coordinates.
+MAX_RANGES = 3.0
 
 
 class ModeChains(NamedTuple):
@@ -68,7 +70,7 @@ def relax(
     if own is None:
         return None
     tuned = tune(second_key, target, positions, own)
-    own = _coordinates(tuned.positions)
+    own = _coordinates(tuned.positions, own)
     if own is None:
         return None
     moved = advance(
@@ -80,17 +82,22 @@ def relax(
         num_transitions=max(16, round(NUM_TRANSITIONS * effort)),
         max_leapfrog=tuned.max_leapfrog,
     )
-    final = _coordinates(moved.snapshots.reshape(-1, target.dim))
+    final = _coordinates(moved.snapshots.reshape(-1, target.dim), own)
     if final is None:
         return None
     gradients += tuned.num_gradients + moved.num_gradients
     return ModeChains(final, moved.snapshots, moved.snapshot_log_prob, gradients)
 
 
-def _coordinates(draws: np.ndarray) -> AffineMap | None:
+def _coordinates(draws: np.ndarray, before: AffineMap | None = None) -> AffineMap | None:
+    """Coordinates from draws of a mode, without those that coordinates known before say are far out."""
     draws = np.asarray(draws, float)
     if not np.isfinite(draws).all():
         return None
+    if before is not None:
+        radius = np.linalg.norm(to_u(before, draws), axis=1)
+        low, middle, high = np.quantile(radius, [0.25, 0.5, 0.75])
+        draws = draws[radius <= middle + MAX_RANGES * (high - low)]
     scale = draws.std(axis=0)
     if not (scale > 1e-6 * (1e-30 + np.abs(draws).max(axis=0))).all():
         return None

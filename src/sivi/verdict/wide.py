@@ -41,6 +41,7 @@ def wide_starts(
     frame: Frame,
     tuned: Tuned,
     draws: Float[np.ndarray, "num dim"],
+    anchors: Float[np.ndarray, "anchors dim"],
     effort: float,
 ) -> tuple[Float[np.ndarray, "starts dim"], int]:
     """Starts in u from which to climb, and the gradients spent on tempering half of the wide ones.
@@ -50,7 +51,9 @@ def wide_starts(
         target: p.
         frame: The scale of the draws.
         tuned: The step size of the fit's chains.
-        draws: Of q, in x, from which others are displaced.
+        draws: Of q, in x, from which half of the displaced starts are.
+        anchors: Tops above such draws, in u, from which the other half are: in many dimensions a narrow mode is closer
+            to a line through a top than to one through a draw.
         effort: Multiplies the number of starts.
     """
     seed, chain_key = jax.random.split(key)
@@ -64,6 +67,7 @@ def wide_starts(
     tempered, gradients = _tempered(chain_key, target, frame, tuned, wide[:half], radius[:half])
     count = max(2, round(float(np.clip(DISPLACED_PER_DIM * dim, *DISPLACED)) * effort / fewer**2))
     displaced = draws[rng.integers(len(draws), size=count)].astype(float)
+    displaced[::2] = to_x(frame.affine, anchors[rng.integers(len(anchors), size=len(displaced[::2]))])
     unknown = np.concatenate([rng.permutation(dim) for _ in range(-(-count // dim))])[:count]
     by = rng.choice([-1.0, 1.0], count) * rng.uniform(*DISPLACEMENTS, size=count)
     displaced[np.arange(count), unknown] += by * frame.scale[unknown]
