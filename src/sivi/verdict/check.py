@@ -29,7 +29,7 @@ from .judge import judge
 from .minibatch import minibatch_finding
 from .modes import ModeSearch, find_modes
 from .repeats import repeat_findings
-from .result import Cost, ModeFound, Verdict
+from .result import Cost, ModeFound, Verdict, place_text
 from .tuning import tune
 
 _INTERRUPTED = "sivi.check was interrupted before it could say anything; the draws are as they were."
@@ -61,7 +61,7 @@ def check(posterior: Any, target: Any = None, *, key: KeyLike = 0, effort: float
     begin = time.perf_counter()
     effort = check_positive("effort", effort)
     run_key = as_key(key)
-    found = _target_of(posterior, target)
+    found = target_of(posterior, target)
     with float_types_of(found), errors_of_the_density():
         draw_key, check_key = jax.random.split(run_key)
         num_chains = int(np.clip(limits.CHAINS * effort, limits.FEWEST_CHAINS, limits.CHAINS))
@@ -91,6 +91,7 @@ def check_draws(
     begin: float,
     more: Sequence[Finding] = (),
     batch_size: int | None = None,
+    first: float | None = None,
 ) -> Verdict:
     """The checks of draws that are in order: finite density, drift, minibatch scale, modes.
 
@@ -103,6 +104,7 @@ def check_draws(
         begin: When the clock was started.
         more: Findings that are known already.
         batch_size: Of the fit.
+        first: Multiplies the gradients of the first round of chains; at most 1 by default.
     """
     tune_key, drift_key, mode_key = jax.random.split(key, 3)
     rng = np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel())
@@ -142,7 +144,7 @@ def check_draws(
         tuned,
         draws.starts,
         start_log_prob,
-        gradients_first=limits.GRADIENTS_FIRST * min(effort, 1.0),
+        gradients_first=limits.GRADIENTS_FIRST * (min(effort, 1.0) if first is None else first),
         gradients_all=limits.GRADIENTS_ALL * effort,
     )
     gradients += tuned.num_gradients + drift.num_gradients
@@ -162,6 +164,10 @@ def check_draws(
             notes.append("modes: interrupted")
     elif not modes:
         notes.append("modes without draws, and the weights of those that have: modes=False")
+    if drift.budget_spent and (search is None or len(search.modes) < 2):  # else it is the modes that are remembered
+        notes.append(
+            f"the full size of faults: the chains are slow here (memory {drift.memory:.2f}), and understate it"
+        )
     if search is not None:
         gradients += search.num_gradients
         findings += mode_findings(search)
@@ -173,7 +179,7 @@ def mode_findings(search: ModeSearch) -> list[Finding]:
     """What the modes say, in words."""
     found = []
     for effect in search.effects:
-        places = " and ".join(_place(search.modes[i].place) for i in effect.modes[:2])
+        places = " and ".join(place_text(search.modes[i].place) for i in effect.modes[:2])
         if effect.kind == "lost mass":
             plural = f"{len(effect.modes)} modes" if len(effect.modes) > 1 else "a mode"
             sentence = (
@@ -231,7 +237,7 @@ def _verdict(
     )
 
 
-def _target_of(posterior: Any, target: Any) -> Target:
+def target_of(posterior: Any, target: Any) -> Target:
     """The target of the check; refuses one that is not the posterior's, and none for draws from elsewhere."""
     if not isinstance(posterior, Posterior):
         if target is None:
@@ -281,7 +287,3 @@ def _zero_density(share: float) -> list[Finding]:
     sentence = f"{100 * share:.2g} % of the draws lie where the target has no density, or none that is a number."
     new = finding("zero density", (), share, 0.0, limits.LIMITS["zero density"], sentence)
     return [] if new is None else [new]
-
-
-def _place(place: np.ndarray) -> str:
-    return "(" + ", ".join(f"{value:.3g}" for value in place[:4]) + (", …)" if len(place) > 4 else ")")

@@ -84,3 +84,7 @@ LIMITS["zero density"] = Limit(0.0005, 0.01)
 
 # ---- what is kept and shown ----
 KEPT_DRAWS = 4096
+
+# ---- refinement ----
+#: Effort that `refine` may spend, in the most that the chains of a check take.
+REFINE_EFFORT = 8.0

@@ -133,15 +133,20 @@ class Verdict:
         save_verdict(self, path)
 
 
+def place_text(place: Float[np.ndarray, " dim"]) -> str:
+    """The first unknowns of a place, without the digits that climbing leaves."""
+    rounded = np.where(np.abs(place) < 1e-4 * np.abs(place).max(initial=1e-12), 0.0, place)
+    return "(" + ", ".join(f"{value:.3g}" for value in rounded[:4]) + (", …)" if len(place) > 4 else ")")
+
+
 def _mode_lines(verdict: Verdict) -> list[str]:
     if len(verdict.modes) < 2:
         return []
     modes = sorted(verdict.modes, key=lambda mode: -np.nan_to_num(mode.mass))
     lines = [f"  modes     {len(modes)}, with their share of the target and of the draws:"]
     for mode in modes[:_MOST_MODES]:
-        place = ", ".join(f"{value:.3g}" for value in mode.place[:4]) + (", …" if len(mode.place) > 4 else "")
         mass = "not weighed" if np.isnan(mode.mass) else f"{mode.mass:.3f} ± {mode.error:.3f}"
-        lines.append(f"            {mass}, {mode.share:.3f} at ({place})")
+        lines.append(f"            {mass}, {mode.share:.3f} at {place_text(mode.place)}")
     if len(modes) > _MOST_MODES:
         lines.append(f"            and {len(modes) - _MOST_MODES} more, in .modes")
     return lines
