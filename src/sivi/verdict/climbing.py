@@ -163,7 +163,7 @@ def is_joined(
     """Whether log p dips by less than a nat between a point and one of its anchors."""
     num, several, dim = anchors.shape
     ends = np.stack([np.broadcast_to(points[:, None], anchors.shape), anchors], axis=2).reshape(-1, 2, dim)
-    return (dips(target, ends).reshape(num, several) < MAX_DIP).any(axis=1)
+    return dips(target, ends).reshape(num, several).min(axis=1) < MAX_DIP
 
 
 def nearest(

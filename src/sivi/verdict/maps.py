@@ -1,5 +1,7 @@
 """Many points between x and the coordinates u of a map, as NumPy arrays, in blocks of one size."""
 
+from collections.abc import Callable
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -22,7 +24,7 @@ def to_x(affine: AffineMap, u: Float[np.ndarray, "num dim"]) -> Float[np.ndarray
     return _mapped(_forward, affine, u)
 
 
-def _mapped(function, affine: AffineMap, points: np.ndarray) -> np.ndarray:
+def _mapped(function: Callable[[AffineMap, Array], Array], affine: AffineMap, points: np.ndarray) -> np.ndarray:
     num = len(points)
     found = [np.zeros((0, points.shape[1]), default_float())]
     for first in range(0, num, BLOCK):

@@ -102,12 +102,17 @@ def bridge(at_draws: Float[np.ndarray, " draws"], at_proposals: Float[np.ndarray
     estimate = float(np.median(at_draws))
     for _ in range(MAX_ITERATIONS):
         rest = log_rest + estimate
-        top = logsumexp(usable - np.logaddexp(log_share + usable, rest)) - math.log(len(usable))
-        bottom = logsumexp(-np.logaddexp(log_share + at_draws, rest)) - math.log(len(at_draws))
-        before, estimate = estimate, float(top - bottom)
-        if abs(estimate - before) < 1e-6:
+        top = _log_mean_exp(usable - np.logaddexp(log_share + usable, rest))
+        bottom = _log_mean_exp(-np.logaddexp(log_share + at_draws, rest))
+        before, estimate = estimate, top - bottom
+        if abs(estimate - before) < 1e-5:
             break
     return estimate
+
+
+def _log_mean_exp(values: Float[np.ndarray, " num"]) -> float:
+    highest = float(values.max())
+    return highest + math.log(float(np.exp(values - highest).mean()))
 
 
 def normalised(
@@ -121,7 +126,7 @@ def normalised(
             keep p carry as much across a border in either direction; what does not balance is added to the error.
     """
     num_modes = len(log_masses)
-    known = np.isfinite(log_masses).all(axis=1)
+    known = np.isfinite(log_masses.min(axis=1))
     if not known.any():
         return Masses(np.full(num_modes, 1.0 / num_modes), np.ones(num_modes))
     usable = np.where(known[:, None], log_masses, -np.inf)
@@ -134,14 +139,19 @@ def normalised(
     return Masses(mass, np.where(known, error, 1.0))
 
 
-def shares(label: Int[np.ndarray, " num"], num_modes: int) -> tuple[np.ndarray, np.ndarray]:
-    """Shares of independent draws in the regions of the modes, and their standard errors."""
-    num = len(label)
-    count = np.bincount(label, minlength=num_modes)
-    share = count / num
+def shares(label: Int[np.ndarray, " num"], num_modes: int, size: float | None = None) -> tuple[np.ndarray, np.ndarray]:
+    """Shares of draws in the regions of the modes, and their standard errors.
+
+    Args:
+        label: The mode of each draw.
+        num_modes: All modes.
+        size: How many independent draws they are worth; all by default.
+    """
+    size = len(label) if size is None else size
+    share = np.bincount(label, minlength=num_modes) / len(label)
     # One draw more in either direction: a share of 0 is not known without error.
-    padded = (count + 1.0) / (num + 2.0)
-    return share, np.sqrt(padded * (1.0 - padded) / num)
+    padded = (size * share + 1.0) / (size + 2.0)
+    return share, np.sqrt(padded * (1.0 - padded) / size)
 
 
 class _Gaussian(NamedTuple):

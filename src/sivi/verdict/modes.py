@@ -15,7 +15,7 @@ from .climbing import Tops, climb, distinct, is_joined, merged
 from .frame import Frame
 from .maps import to_u, to_x
 from .tuning import Tuned
-from .weighing import ModeChains, relax, weigh
+from .weighing import ModeChains, Weighed, relax, weigh
 from .wide import Candidate, apart_from, candidates, wide_starts
 
 #: Draws that climb to the tops of the fit: half of them starts of chains, half ends.
@@ -36,7 +36,7 @@ class Mode(NamedTuple):
         mass: Its share of the probability.
         error: Of the mass: two of them cover the truth in 95 of 100 cases.
         share: Of q's draws.
-        share_error: Of the share, for independent draws.
+        share_error: Standard error of the share.
         draws: Of the mode, from chains on p that stayed in it; none if it is the only one.
         log_prob: Of these draws.
     """
@@ -81,7 +81,7 @@ class ModeSearch(NamedTuple):
         modes: By mass, largest first.
         effects: Lost mass if a mode is lost, and the weight of every other mode if there are several.
         num_gradients: Spent on all of it.
-        num_fit_modes: Modes that draws of the fit climb to. Thirteen stands for more than twelve, which are taken as one.
+        num_fit_modes: Modes that draws of the fit climb to; 13 stands for more than 12, which are taken as one.
     """
 
     modes: tuple[Mode, ...]
@@ -99,6 +99,7 @@ def find_modes(
     chain_ends: Float[np.ndarray, "chains dim"],
     q_draws: Float[np.ndarray, "num dim"],
     *,
+    size: float | None = None,
     effort: float = 1.0,
 ) -> ModeSearch:
     """Look for modes of p, near the draws and far from them, and weigh them.
@@ -111,6 +112,7 @@ def find_modes(
         chain_starts: Draws of q, in x.
         chain_ends: Where chains on p took them.
         q_draws: Further draws of q, whose shares are compared with the masses.
+        size: How many independent draws `q_draws` are worth; all by default.
         effort: Multiplies the number of far starts and the length of the chains that weigh.
     """
     wide_key, candidate_key, fit_key, weigh_key = jax.random.split(key, 4)
@@ -151,7 +153,8 @@ def find_modes(
         places, chains = [*places, mode.top], [*chains, relaxed]
     weighed = weigh(weigh_key, target, chains, q_draws)
     gradients += weighed.num_evaluations
-    modes = _modes(to_x(frame.affine, np.stack(places)), chains, weighed.masses, weighed.label, weighed.labels)
+    share = masses.shares(weighed.label, len(chains), size)
+    modes = _modes(to_x(frame.affine, np.stack(places)), chains, weighed, *share)
     return ModeSearch(modes, effects_of(modes), gradients, len(fit_modes))
 
 
@@ -185,16 +188,12 @@ def _relaxed_apart(
 
 
 def _modes(
-    places: np.ndarray,
-    chains: Sequence[ModeChains],
-    found: masses.Masses,
-    label: np.ndarray,
-    labels: Sequence[np.ndarray],
+    places: np.ndarray, chains: Sequence[ModeChains], weighed: Weighed, share: np.ndarray, share_error: np.ndarray
 ) -> tuple[Mode, ...]:
-    share, share_error = masses.shares(label, len(chains))
+    found = weighed.masses
     modes = []
     for i in np.argsort(-found.mass, kind="stable"):
-        inside = labels[i] == i
+        inside = weighed.labels[i] == i
         modes.append(
             Mode(
                 places[i],

@@ -101,7 +101,7 @@ def _coordinates(draws: np.ndarray, before: AffineMap | None = None) -> AffineMa
     scale = draws.std(axis=0)
     if not (scale > 1e-6 * (1e-30 + np.abs(draws).max(axis=0))).all():
         return None
-    return frame_of(draws, size=min(len(draws), NUM_CHAINS)).affine
+    return frame_of(draws, size=float(min(len(draws), NUM_CHAINS))).affine
 
 
 class Weighed(NamedTuple):
