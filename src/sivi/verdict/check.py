@@ -279,11 +279,11 @@ def _shape_of(draws: Any, target: Any) -> dict[str, Any]:
 
 
 def _not_finite(share: float) -> Finding:
-    sentence = f"{100 * share:.2g} % of the draws are not finite."
+    sentence = f"{100 * share:.3g} % of the draws are not finite."
     return Finding("not finite", (), share, 0.0, limits.BAD, sentence, 1e3)
 
 
 def _zero_density(share: float) -> list[Finding]:
-    sentence = f"{100 * share:.2g} % of the draws lie where the target has no density, or none that is a number."
+    sentence = f"{100 * share:.3g} % of the draws lie where the target has no density, or none that is a number."
     new = finding("zero density", (), share, 0.0, limits.LIMITS["zero density"], sentence)
     return [] if new is None else [new]

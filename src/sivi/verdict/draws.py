@@ -61,7 +61,9 @@ def posterior_draws(posterior: Posterior, key: PRNGKeyArray, num_chains: int) ->
 def given_draws(chains: Float[np.ndarray, "chains draws dim"], layout: Layout, key: PRNGKeyArray, num: int) -> Draws:
     """Draws from elsewhere, thinned to about their effective size.
 
-    The same draws serve as reference, starts and for coordinates: what a chain adds to its start is independent of it.
+    The same draws are reference and starts: what a chain adds to its start is independent of it. Coordinates are those
+    of other draws where there are many, or many unknowns: along directions of most spread, the draws that chose them
+    are wider than others.
 
     Args:
         chains: Unconstrained, chain by chain; draws without chains are one chain.
@@ -79,13 +81,23 @@ def given_draws(chains: Float[np.ndarray, "chains draws dim"], layout: Layout, k
     _refuse_constant(flat, layout)
     size = _effective_size(chains)
     every = max(1, int(total / size))
-    thinned = chains[:, (chains.shape[1] - 1) % every :: every].reshape(-1, chains.shape[-1])
-    reference = flat if len(flat) <= limits.REFERENCE_DRAWS else flat[:: -(-len(flat) // limits.REFERENCE_DRAWS)]
     rng = np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel())
+    for_frame, judged, worth = chains, chains, size
+    if layout.dim > limits.MAX_DIM_DENSE or size >= limits.ENOUGH_TO_SPLIT:
+        half = -(-chains.shape[1] // 2)
+        for_frame, judged, worth = chains[:, :half], chains[:, half:], size / 2.0
+    thinned = judged[:, (judged.shape[1] - 1) % every :: every].reshape(-1, layout.dim)
+    flat = judged.reshape(-1, layout.dim)
+    reference = flat[np.linspace(0, len(flat) - 1, min(len(flat), limits.REFERENCE_DRAWS)).astype(int)]
     order = rng.permutation(len(thinned))
     starts = thinned[order[:num]]
+    frame = for_frame.reshape(-1, layout.dim)
     # Draws that no chain starts from tune the step, if there are enough of them.
-    tuning = thinned[order[::-1][: limits.TUNING_DRAWS]]
+    tuning = (
+        thinned[order[::-1][: limits.TUNING_DRAWS]]
+        if for_frame is chains
+        else frame[:: max(1, len(frame) // limits.TUNING_DRAWS)]
+    )
     notes = []
     if size < limits.ENOUGH_DRAWS:
         notes.append(
@@ -96,7 +108,7 @@ def given_draws(chains: Float[np.ndarray, "chains draws dim"], layout: Layout, k
         raise ValueError(
             f"draws must be worth {limits.FEWEST_DRAWS} independent ones or more; these {total:,} are worth {size:.0f}."
         )
-    return Draws(reference, min(size, float(len(reference))), starts, tuning, flat, size, notes=tuple(notes))
+    return Draws(reference, min(worth, float(len(reference))), starts, tuning, frame, worth, notes=tuple(notes))
 
 
 def as_chains(draws: Any, layout: Layout) -> Float[np.ndarray, "chains draws dim"]:

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Float
+from jaxtyping import Array, Float
 
 from .._arguments import default_float
 from ..coordinates import AffineMap, DenseMap, LowRankMap
@@ -56,7 +56,7 @@ def frame_of(draws: Float[np.ndarray, "n dim"], size: float | None = None) -> Fr
             _array(mean),
             _array(scale[:, None] * factor),
             _array(inverse / scale),
-            _array(np.sum(np.log(np.diag(factor) * scale))),
+            _array(float(np.sum(np.log(np.diag(factor) * scale)))),
         )
         return Frame(mean, scale, affine, inverse.T, inverse.T)
     return _wide_frame(mean, scale, correlation, num)
@@ -76,5 +76,5 @@ def _wide_frame(mean: np.ndarray, scale: np.ndarray, correlation: np.ndarray, nu
     return Frame(mean, scale, affine, vectors[:, -2 * limits.MAX_RANK :], np.eye(dim))
 
 
-def _array(value: np.ndarray) -> jnp.ndarray:
-    return jnp.asarray(np.asarray(value), default_float())
+def _array(value: np.ndarray | float) -> Array:
+    return jnp.asarray(value, default_float())

@@ -93,7 +93,7 @@ def judge(
 
     unknown = sets.judged(stats.unknown_blocks(drawn.z))
     pair = stats.pair_block(drawn.z, rng)
-    found = _moments(unknown, lambda i: names[int(i)], lambda i: (names[int(i)],), 1.0)
+    found = _moments(unknown, lambda i: names[i], lambda i: (names[i],), 1.0)
     found += _pairs(sets.judged([pair])[0], unknown, names) if pair is not None else []
     if not np.isnan(reference_log_prob).any():
         found += _log_density(sets.judged(stats.log_density_blocks(reference_log_prob, len(names))), len(names))
@@ -188,21 +188,21 @@ def _moments(
     for i, (effect, error) in enumerate(zip(mean.effects.effect, mean.effects.error, strict=True)):
         tell("mean", "mean", i, effect, error, bounds[mean.block.family], words.mean_sentence(about(i), effect, error))
     is_near = np.abs(mean.effects.effect) < 2.0  # else the square is that of the mean
-    for i in np.flatnonzero(is_near):
+    for i in np.flatnonzero(is_near).tolist():
         effect, error = spread.effect[i], spread.error[i]
         sentence = words.spread_sentence(about(i), effect, error)
-        tell("spread", "spread", int(i), effect, error, bounds[square.block.family], sentence)
+        tell("spread", "spread", i, effect, error, bounds[square.block.family], sentence)
     for item in judged:
         bound = bounds[item.block.family]
-        for i in np.flatnonzero(np.abs(item.effects.z) > bound):
+        for i in np.flatnonzero(np.abs(item.effects.z) > bound).tolist():
             effect, error = item.effects.effect[i], item.effects.error[i]
-            if item.block.kind == "distance" and is_near[i]:
-                sentence = words.spread_sentence(about(int(i)), effect, error)
+            if item.block.kind == "distance" and abs(mean.effects.effect[i]) < 0.3:  # else it is that of the mean
+                sentence = words.spread_sentence(about(i), effect, error)
                 sentence = sentence.replace("the target's sd is", "the target's typical distance from the median is")
-                tell("spread", "spread", int(i), effect, error, bound, sentence)
+                tell("spread", "spread", i, effect, error, bound, sentence)
             elif item.block.kind in ("tail", "probability"):
-                sentence = words.probability_sentence(about(int(i)), item.block.level, effect, error)
-                tell("distribution", item.block.kind, int(i), effect, error, bound, sentence)
+                sentence = words.probability_sentence(about(i), item.block.level, effect, error)
+                tell("distribution", item.block.kind, i, effect, error, bound, sentence)
     return list(found.values())
 
 
@@ -221,7 +221,7 @@ def _pairs(judged: Judged, unknown: Sequence[Judged], names: Sequence[str]) -> l
     means = by_kind["mean"].effects.effect
     is_near = (np.abs(means[first]) < 2.0) & (np.abs(means[second]) < 2.0)
     found = []
-    for k in np.flatnonzero((np.abs(effect) > bonferroni(len(effect)) * error) & is_near):
+    for k in np.flatnonzero((np.abs(effect) > bonferroni(len(effect)) * error) & is_near).tolist():
         pair = (names[first[k]], names[second[k]])
         sentence = words.correlation_sentence(" and ".join(pair), drawn[k], effect[k], error[k])
         found.append(words.finding("correlation", pair, effect[k], error[k], LIMITS["correlation"], sentence))

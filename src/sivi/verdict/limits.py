@@ -57,6 +57,8 @@ COORDINATE_DRAWS, COORDINATE_DRAWS_PER_DIM = 10_000, 50
 CHAINS = 1024
 #: Fewer effective draws than this leave some questions open.
 ENOUGH_DRAWS = 1000
+#: From so many on, one half gives the coordinates and the other is judged.
+ENOUGH_TO_SPLIT = 8192
 #: Fewer than this, and nothing can be said.
 FEWEST_DRAWS = 50
 #: Unknowns up to which coordinates have a full matrix.

@@ -79,9 +79,15 @@ def _rounds(key: PRNGKeyArray, target: Target, first: Verdict, budget: float, be
 
 def late_draws(key: PRNGKeyArray, late: Float[np.ndarray, "n dim"]) -> Draws:
     """Late states of chains, as draws to be judged: worth one independent draw for each chain, at least."""
-    size = max(limits.FEWEST_DRAWS, len(late) // (limits.SNAPSHOTS // 2))
+    num_chains = max(limits.FEWEST_DRAWS, len(late) // (limits.SNAPSHOTS // 2))
+    chain = np.arange(len(late)) % num_chains
+    judged = np.ones(len(late), bool)
+    if late.shape[1] > limits.MAX_DIM_DENSE:  # coordinates are then those of other chains
+        judged = chain % 2 == 0
     rng = np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel())
-    order = rng.permutation(len(late))
+    frame = late[~judged] if not judged.all() else late
+    reference, size = late[judged], num_chains * float(judged.mean())
     # The last snapshot of all chains comes last where there is one mode; a start for every chain then.
-    starts = late[-min(size, limits.CHAINS) :]
-    return Draws(late, float(size), starts, late[order[: limits.TUNING_DRAWS]], late, float(size))
+    starts = reference[-int(min(size, limits.CHAINS)) :]
+    tuning = frame[rng.permutation(len(frame))[: limits.TUNING_DRAWS]]
+    return Draws(reference, size, starts, tuning, frame, float(num_chains))

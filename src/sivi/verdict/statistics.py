@@ -166,8 +166,8 @@ def random_directions(
 
 def chosen_directions(
     whitened: Directions,
-    starts: Float[np.ndarray, "n dim"],
-    late: list[Float[np.ndarray, "n dim"]],
+    starts: Float[np.ndarray, "chains dim"],
+    late: list[Float[np.ndarray, "chains dim"]],
     reference: Float[np.ndarray, "n dim"],
 ) -> Directions:
     """Where some chains have drifted most: in their mean, and to the most and the least spread.
