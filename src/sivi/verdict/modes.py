@@ -146,7 +146,8 @@ def find_modes(
 
     used = [Candidate(fit_modes[0].top, chain_ends)] if len(fit_modes) > MAX_FIT_MODES else fit_modes
     for i, mode in enumerate(used):
-        relaxed = relax(jax.random.fold_in(fit_key, i), target, frame.affine, mode.positions, effort)
+        top = to_x(frame.affine, mode.top[None])[0]
+        relaxed = relax(jax.random.fold_in(fit_key, i), target, frame.affine, top, mode.positions, effort)
         if relaxed is None:
             continue
         gradients += relaxed.num_gradients
@@ -178,7 +179,8 @@ def _relaxed_apart(
     whitened = Whitened(target, frame.affine)
     if is_joined(whitened, candidate.top[None], anchors[None]).any():
         return None, 0
-    relaxed = relax(key, target, frame.affine, to_x(frame.affine, candidate.positions), effort)
+    top, places = to_x(frame.affine, candidate.top[None])[0], to_x(frame.affine, candidate.positions)
+    relaxed = relax(key, target, frame.affine, top, places, effort)
     if relaxed is None:
         return None, 0
     ends = relaxed.snapshots[-1][:NUM_CLIMBING]

@@ -12,6 +12,7 @@ from ..targets import Target
 from . import masses
 from .chains import advance, evaluate
 from .frame import frame_of
+from .laplace import laplace
 from .maps import to_u, to_x
 from .tuning import tune
 
@@ -20,7 +21,8 @@ NUM_CHAINS = 512
 NUM_TRANSITIONS = 32
 #: Fewer places than this, and than two per unknown, do not say what the coordinates of a mode are.
 MIN_PLACES, PLACES_PER_DIM = 16, 2
-#: Chains this many quartile ranges further out than the median may have left the mode, and do not shape coordinates.
+#: Chains may leave a mode. Those that are this many quartile ranges further from its centre than the median of the
+#: places that are known do not shape its coordinates.
 MAX_RANGES = 3.0
 
 
@@ -44,33 +46,41 @@ def relax(
     key: PRNGKeyArray,
     target: Target,
     affine: AffineMap,
+    top: Float[np.ndarray, " dim"],
     places: Float[np.ndarray, "num dim"],
     effort: float = 1.0,
 ) -> ModeChains | None:
-    """Chains of one mode, in coordinates that are found on the way.
+    """Chains of one mode, in coordinates of its own, which move on while their step size is tuned.
 
-    The chains move while their step size is tuned, first in the coordinates of the fit if there are few places, then
-    in their own. None if they do not move at all.
+    The first coordinates are those of the places; if these are few, of the curvature at the top; if that is of no use,
+    of chains that move in the coordinates of the fit. None if they do not move at all.
 
     Args:
         key: Random key.
         target: p.
         affine: Coordinates of the fit.
+        top: Of the mode, in x.
         places: Of the mode, in x; chains start from all of them in turn.
         effort: Multiplies the length of the last run.
     """
     first_key, second_key, last_key = jax.random.split(key, 3)
-    few = len(places) < max(MIN_PLACES, PLACES_PER_DIM * target.dim)
-    positions = places[np.arange(NUM_CHAINS) % len(places)]
-    gradients = 0
-    if few:
+    positions, gradients = places[np.arange(NUM_CHAINS) % len(places)], 0
+    if len(places) >= max(MIN_PLACES, PLACES_PER_DIM * target.dim):
+        first, known = _coordinates(places), places
+    elif (first := laplace(target, top, affine)) is not None:
+        rng = np.random.default_rng(np.asarray(jax.random.key_data(first_key)))
+        positions = known = to_x(first, rng.standard_normal((NUM_CHAINS, target.dim)))
+        gradients = 4 * target.dim
+    else:
         tuned = tune(first_key, target, positions, affine)
         positions, gradients = tuned.positions, tuned.num_gradients
-    own = _coordinates(positions if few else places)
-    if own is None:
+        first, known = _coordinates(positions), positions
+    if first is None:
         return None
-    tuned = tune(second_key, target, positions, own)
-    own = _coordinates(tuned.positions, own)
+    low, middle, high = np.quantile(_radius(first, known), [0.25, 0.5, 0.75])
+    reach = float(middle + MAX_RANGES * (high - low))
+    tuned = tune(second_key, target, positions, first)
+    own = _coordinates(tuned.positions, first, reach)
     if own is None:
         return None
     moved = advance(
@@ -82,22 +92,27 @@ def relax(
         num_transitions=max(16, round(NUM_TRANSITIONS * effort)),
         max_leapfrog=tuned.max_leapfrog,
     )
-    final = _coordinates(moved.snapshots.reshape(-1, target.dim), own)
+    final = _coordinates(moved.snapshots.reshape(-1, target.dim), first, reach)
     if final is None:
         return None
     gradients += tuned.num_gradients + moved.num_gradients
     return ModeChains(final, moved.snapshots, moved.snapshot_log_prob, gradients)
 
 
-def _coordinates(draws: np.ndarray, before: AffineMap | None = None) -> AffineMap | None:
-    """Coordinates from draws of a mode, without those that coordinates known before say are far out."""
+def _radius(affine: AffineMap, x: np.ndarray) -> np.ndarray:
+    return np.linalg.norm(to_u(affine, x), axis=1)
+
+
+def _coordinates(draws: np.ndarray, before: AffineMap | None = None, reach: float = np.inf) -> AffineMap | None:
+    """Coordinates from draws of a mode, without those that coordinates known before say are out of reach."""
     draws = np.asarray(draws, float)
     if not np.isfinite(draws).all():
         return None
     if before is not None:
-        radius = np.linalg.norm(to_u(before, draws), axis=1)
-        low, middle, high = np.quantile(radius, [0.25, 0.5, 0.75])
-        draws = draws[radius <= middle + MAX_RANGES * (high - low)]
+        near = _radius(before, draws) <= reach
+        if near.sum() < max(MIN_PLACES, PLACES_PER_DIM * draws.shape[1]):
+            return before
+        draws = draws[near]
     scale = draws.std(axis=0)
     if not (scale > 1e-6 * (1e-30 + np.abs(draws).max(axis=0))).all():
         return None
