@@ -10,6 +10,7 @@ trajectory is then the line integral of the score, by Simpson's rule, at one mor
 fourth order in the step, where the energy error that the rule corrects is of second order.
 """
 
+import time
 from typing import NamedTuple
 
 import jax
@@ -60,6 +61,15 @@ def evaluate(target: Target, points: np.ndarray, affine: AffineMap) -> Advanced:
     `affine` is of no consequence for the result; it has the class and the shapes of the one the chains use.
     """
     return advance(jax.random.key(0), target, points, affine, step_size=1.0, num_transitions=0, max_leapfrog=1)
+
+
+def seconds_per_gradient(target: Target, points: np.ndarray, affine: AffineMap) -> float:
+    """How long a gradient takes in a full block of chains; compiles their program."""
+    block = np.resize(points, (block_size(target), points.shape[1]))
+    evaluate(target, block, affine)
+    begin = time.perf_counter()
+    evaluate(target, block, affine)
+    return (time.perf_counter() - begin) / len(block)
 
 
 def advance(
@@ -180,7 +190,7 @@ def _advance(
         step = step_size * jnp.where(small, 10.0 ** (-limits.SMALL_DECADES * u), low + (high - low) * u)
         step = jnp.where(is_start, 0.0, step).astype(dtype)
         most = jnp.where(is_fine, limits.FINE_LENGTH, 1) * max_leapfrog
-        num_leapfrog = jnp.where(is_start, 1, jax.random.randint(keys[2], (), 1, most + 1))
+        num_leapfrog = jnp.where(is_start, 1, jax.random.randint(keys[2], (), 1, most + 1)).astype(jnp.int32)
         along = jnp.maximum(index, 0) / jnp.maximum(num_transitions - 1, 1)
         temper = (beta * (beta_end / beta) ** along).astype(dtype)
 

@@ -19,13 +19,14 @@ from ..targets.evaluate import check_shapes
 from ..targets.fingerprint import fingerprint_of, same_fingerprint
 from ..targets.functional import as_target
 from . import limits
-from .chains import evaluate
+from .chains import evaluate, seconds_per_gradient
 from .draws import Draws, as_chains, given_draws, posterior_draws
 from .drift import run_drift
 from .errors import errors_of_the_density
 from .findings import Finding, finding, worst_first
 from .frame import frame_of
 from .judge import judge
+from .large_data import NOTE, minibatch_score_findings
 from .minibatch import minibatch_finding
 from .modes import ModeSearch, find_modes
 from .repeats import repeat_findings
@@ -117,6 +118,21 @@ def check_draws(
         return _verdict(findings, None, notes, layout, draws.reference, draws.reference, begin, 0)
 
     frame = frame_of(draws.frame, draws.frame_size)
+    seconds = seconds_per_gradient(target, draws.starts, frame.affine) * limits.PLANNED_GRADIENTS
+    allowed = limits.SECONDS * max(effort, 1.0)
+    if seconds * limits.SHORT_SHARE > allowed and target.num_data is not None:
+        found, gradients = minibatch_score_findings(drift_key, target, frame, draws.reference, names, batch_size)
+        some = evaluate(target, draws.reference[:64], frame.affine)
+        scale = minibatch_finding(target, batch_size, draws.reference[:64], some.log_prob, rng)
+        found, gradients = found if scale is None else [*found, scale], gradients + some.num_gradients
+        notes.append(NOTE.format(rows=target.num_data, hours=seconds / 3600.0))
+        return _verdict([*findings, *found], None, notes, layout, draws.reference, draws.reference, begin, gradients)
+    if seconds > allowed:
+        draws = _fewer(draws)
+        modes = False
+        notes.append(
+            f"faults near the limits: fewer chains, since a check would take about {seconds / 60.0:.0f} minutes"
+        )
     both = evaluate(target, np.concatenate([draws.reference, draws.starts]), frame.affine)
     gradients = both.num_gradients
     reference_log_prob, start_log_prob = np.split(both.log_prob, [len(draws.reference)])
@@ -173,6 +189,17 @@ def check_draws(
         findings += mode_findings(search)
         late = by_mass(search, late, rng)
     return _verdict(findings, search, notes, layout, reference, late, begin, gradients, drift.memory)
+
+
+def _fewer(draws: Draws) -> Draws:
+    """Draws of a short check, for a target that takes long."""
+    reference = draws.reference[: limits.SHORT_REFERENCE]
+    return draws._replace(
+        reference=reference,
+        size=min(draws.size, float(len(reference))),
+        starts=draws.starts[: limits.SHORT_CHAINS],
+        tuning=draws.tuning[: limits.SHORT_CHAINS // 2],
+    )
 
 
 def mode_findings(search: ModeSearch) -> list[Finding]:

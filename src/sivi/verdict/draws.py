@@ -48,7 +48,7 @@ def posterior_draws(posterior: Posterior, key: PRNGKeyArray, num_chains: int) ->
         num_frame = max(num_frame, limits.COORDINATE_DRAWS_PER_DIM * posterior.dim)
     counts = (limits.REFERENCE_DRAWS, num_frame, num_chains, limits.TUNING_DRAWS)
     drawn = np.asarray(posterior.unconstrained(sum(counts), key))
-    finite = np.isfinite(drawn).all(1)
+    finite = np.asarray(np.isfinite(drawn).all(axis=1))
     if not finite.any():
         return Draws(drawn[:0], 0.0, drawn[:0], drawn[:0], drawn[:0], 0.0, not_finite=1.0)
     parts = np.split(np.arange(len(drawn)), np.cumsum(counts)[:-1])

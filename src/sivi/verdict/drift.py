@@ -62,8 +62,8 @@ def run_drift(
         gradients_all: Most gradients of a chain, about.
     """
     positions, spent, total, acceptance = starts, 0.0, 0, []
-    planned = gradients_first
-    for round_number in range(32):
+    planned, round_number = gradients_first, 0
+    while True:
         # A transition has half its longest trajectory on average, and a fine one in three is four times as long.
         mean_length = tuned.max_leapfrog * (1.0 - (1.0 - limits.FINE_LENGTH) / limits.FINE_EVERY) / 2.0 + 0.5
         per_snapshot = max(1, round(planned / (limits.SNAPSHOTS * mean_length)))
@@ -83,7 +83,7 @@ def run_drift(
         half = limits.SNAPSHOTS // 2
         late, late_log_prob = moved.snapshots[half:], moved.snapshot_log_prob[half:]
         memory = memory_of(frame, starts, start_log_prob, late, late_log_prob)
-        planned = 2.0 * planned
+        planned, round_number = 2.0 * planned, round_number + 1
         if memory <= limits.ENOUGH_MEMORY or spent + planned > gradients_all:
             break
     slow = memory > limits.ENOUGH_MEMORY

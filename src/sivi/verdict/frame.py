@@ -19,14 +19,14 @@ class Frame(NamedTuple):
         scale: s, standard deviations.
         affine: x = m + L u for the chains.
         axes: Whitened axes, as columns of covectors of z = (x − m) / s: all, or those of most spread.
-        base: What random directions are combinations of: the axes if they are all, or the unknowns.
+        base: What random directions are combinations of: the axes if they are all, or None for the unknowns.
     """
 
     mean: Float[np.ndarray, " dim"]
     scale: Float[np.ndarray, " dim"]
     affine: AffineMap
     axes: Float[np.ndarray, "dim axes"]
-    base: Float[np.ndarray, "dim base"]
+    base: Float[np.ndarray, "dim base"] | None
 
     def standardised(self, x: Float[np.ndarray, "... dim"]) -> Float[np.ndarray, "... dim"]:
         """z = (x − m) / s."""
@@ -46,6 +46,8 @@ def frame_of(draws: Float[np.ndarray, "n dim"], size: float | None = None) -> Fr
     num, dim = len(draws) if size is None else size, draws.shape[1]
     mean, scale = draws.mean(0, dtype=float), draws.std(0, dtype=float)
     z = (draws - mean) / scale
+    if dim > limits.MAX_DIM_EIGEN:
+        return _wide_frame(mean, scale, *_largest(z), num)
     correlation = z.T @ z / len(z)
     weight = min(1.0, dim / (5.0 * num)) if dim > 1 else 0.0
     correlation = (1.0 - weight) * correlation + weight * np.eye(dim)
@@ -59,12 +61,21 @@ def frame_of(draws: Float[np.ndarray, "n dim"], size: float | None = None) -> Fr
             _array(float(np.sum(np.log(np.diag(factor) * scale)))),
         )
         return Frame(mean, scale, affine, inverse.T, inverse.T)
-    return _wide_frame(mean, scale, correlation, num)
+    return _wide_frame(mean, scale, *np.linalg.eigh(correlation), num)
 
 
-def _wide_frame(mean: np.ndarray, scale: np.ndarray, correlation: np.ndarray, num: float) -> Frame:
+def _largest(z: Float[np.ndarray, "n dim"]) -> tuple[np.ndarray, np.ndarray]:
+    """The directions of most spread, by a few power iterations from random ones, and their variances, ascending."""
+    basis = np.random.default_rng(0).normal(size=(z.shape[1], 2 * limits.MAX_RANK)).astype(z.dtype)
+    for _ in range(4):
+        basis = np.linalg.qr(z.T @ (z @ basis))[0]
+    values, rotation = np.linalg.eigh(basis.T @ (z.T @ (z @ basis)) / len(z))
+    return values, basis @ rotation
+
+
+def _wide_frame(mean: np.ndarray, scale: np.ndarray, values: np.ndarray, vectors: np.ndarray, num: float) -> Frame:
+    """A diagonal and a few directions, from eigenvalues and eigenvectors of the correlations."""
     dim = len(mean)
-    values, vectors = np.linalg.eigh(correlation)
     edge = np.sqrt(dim / num)  # independent unknowns have eigenvalues up to (1 + edge)²
     high = 1.2 * (1.0 + edge) ** 2
     low = (1.0 - edge) ** 2 / 1.2 if edge < 1.0 else 0.0
@@ -73,7 +84,7 @@ def _wide_frame(mean: np.ndarray, scale: np.ndarray, correlation: np.ndarray, nu
     kept = np.argsort(-strength)[: limits.MAX_RANK]
     stretch = np.where(strength[kept] > 0.0, np.sqrt(np.maximum(values[kept], 1e-6)), 1.0)
     affine = LowRankMap(_array(mean), _array(scale), _array(vectors[:, kept]), _array(stretch))
-    return Frame(mean, scale, affine, vectors[:, -2 * limits.MAX_RANK :], np.eye(dim))
+    return Frame(mean, scale, affine, vectors[:, -2 * limits.MAX_RANK :], None)
 
 
 def _array(value: np.ndarray | float) -> Array:

@@ -177,11 +177,16 @@ def _moments(
     spread = _spread(mean, square)
     found: dict[tuple[str, int], Finding] = {}
 
+    def is_told(name: str, i: int, level: str) -> bool:
+        return (name, i) in found and found[name, i].level == level
+
     def tell(name: str, limit_name: str, i: int, effect: float, error: float, bound: float, sentence: str) -> None:
         limit = Limit(*(factor * size for size in LIMITS[limit_name]))
         if not abs(effect) > bound * error:
             return
         new = words.finding(kind or name, unknowns(i), effect, error, limit, sentence)
+        if new is not None and "typical" in sentence and is_told(name, i, new.level):
+            return  # the sd says it better
         if new is not None and new.severity > getattr(found.get((name, i)), "severity", 0.0):
             found[name, i] = new
 
@@ -252,7 +257,7 @@ def _directions(
     def unknowns(i: int) -> tuple[str, ...]:
         weight = np.abs(directions.covectors[:, i])
         largest = np.argsort(-weight)[:3]
-        return tuple(names[k] for k in largest if weight[k] > 0.3 * weight.max())
+        return tuple(str(names[k]) for k in largest.tolist() if weight[k] > 0.3 * weight.max())
 
     def about(i: int) -> str:
         return f"along a direction (mostly {', '.join(unknowns(i))})"

@@ -64,6 +64,8 @@ FEWEST_DRAWS = 50
 #: Unknowns up to which coordinates have a full matrix.
 MAX_DIM_DENSE = 128
 MAX_RANK = 32
+#: Unknowns up to which all eigenvectors of their correlations are computed.
+MAX_DIM_EIGEN = 2048
 
 # ---- chains ----
 #: Chains in a block of the one program, at most.
@@ -90,3 +92,11 @@ KEPT_DRAWS = 4096
 # ---- refinement ----
 #: Effort that `refine` may spend, in the most that the chains of a check take.
 REFINE_EFFORT = 8.0
+
+# ---- targets that take long ----
+#: Seconds that chains may take, about, and a check with modes in gradients, about.
+SECONDS, PLANNED_GRADIENTS = 120.0, 8e5
+#: The share of a check that a short one does: fewer chains, no modes.
+SHORT_SHARE, SHORT_CHAINS, SHORT_REFERENCE = 0.15, 256, 2000
+#: Draws and rows of data of the check on minibatches.
+MINIBATCH_DRAWS, MINIBATCH_ROWS = 4096, 256

@@ -53,6 +53,9 @@ def refine(
     if verdict is None:
         verdict = check(posterior, target, key=first_key)
         spent = verdict.cost.gradients
+    if np.isnan(verdict.memory):  # no chains ran: nothing to start from, or data too many
+        cost = Cost(time.perf_counter() - begin, spent)
+        return Refined(verdict.late, verdict.layout, verdict, cost, "not refined")
     with float_types_of(found), errors_of_the_density():
         return _rounds(run_key, found, verdict, budget, begin, spent)
 

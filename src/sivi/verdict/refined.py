@@ -14,6 +14,8 @@ from .._layout import Layout
 from .._types import KeyLike
 
 if TYPE_CHECKING:
+    from xarray import DataTree
+
     from .result import Cost, Verdict
 
 _SAMPLE = 7  # folded into the key of draws
@@ -29,7 +31,7 @@ class Refined:
         verdict: What a check of these draws, by chains of its own, has found; None if there was none.
         cost: Seconds and gradients, with all checks.
         ended: "no fault found" if the last check found none, "budget spent" if the effort ran out before, "not judged"
-            without a check.
+            without a check, "not refined" where chains could not run: the verdict says why.
     """
 
     draws: Float[np.ndarray, "n dim"]
@@ -62,6 +64,17 @@ class Refined:
         stored = len(self.draws)
         rounds = [rng.permutation(stored) for _ in range(-(-num_samples // stored))]
         return jnp.asarray(self.draws[np.concatenate(rounds)[:num_samples]], default_float())
+
+    def to_arviz(self, num_samples: int = 1000, key: KeyLike = 0) -> "DataTree":
+        """The draws as an ArviZ 1.x `DataTree` with one chain; needs the packages of `pip install 'sivi[arviz]'`.
+
+        Args:
+            num_samples: Draws.
+            key: An int or a JAX key.
+        """
+        from ..interop.arviz import draws_to_arviz
+
+        return draws_to_arviz(np.asarray(self.unconstrained(num_samples, key))[None], self.layout)
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the draws and their verdict to one file, whole or not at all; see `sivi.load_verdict`.

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 #: Lines that a verdict prints, at most, and what they are given to.
 _MOST_LINES, _MOST_MODES, _MOST_NOTES = 15, 4, 3
-_PLOTTED = 12
+_PLOTTED, _MOST_OF_A_KIND = 12, 2
 
 
 class Cost(NamedTuple):
@@ -91,11 +91,7 @@ class Verdict:
     def __str__(self) -> str:
         lines = [f"{self.level} ({self.cost})"]
         tail = _mode_lines(self) + _note_lines(self)
-        room = _MOST_LINES - len(lines) - len(tail)
-        shown = self.findings if len(self.findings) <= room else self.findings[: room - 1]
-        lines += [f"  {item.level:8s}  {item.sentence}" for item in shown]
-        if len(shown) < len(self.findings):
-            lines.append(f"            and {len(self.findings) - len(shown):,} more, in .findings")
+        lines += _finding_lines(self.findings, _MOST_LINES - len(lines) - len(tail))
         return "\n".join(lines + tail)
 
     def __repr__(self) -> str:
@@ -131,6 +127,20 @@ class Verdict:
         from .files import save_verdict
 
         save_verdict(self, path)
+
+
+def _finding_lines(findings: tuple[Finding, ...], room: int) -> list[str]:
+    """The worst findings of every kind, the worst kind first, and how many more there are."""
+    by_kind: dict[str, list[Finding]] = {}
+    for item in findings:
+        by_kind.setdefault(item.kind, []).append(item)
+    each = _MOST_OF_A_KIND if len(findings) > room else room
+    lines = []
+    for kind, items in by_kind.items():
+        lines += [f"  {item.level:8s}  {item.sentence}" for item in items[:each]]
+        if len(items) > each:
+            lines.append(f"            and {len(items) - each:,} more of this kind ({kind})")
+    return lines if len(lines) <= room else [*lines[: room - 1], "            and more, in .findings"]
 
 
 def place_text(place: Float[np.ndarray, " dim"]) -> str:

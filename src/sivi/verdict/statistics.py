@@ -107,12 +107,17 @@ def unknown_blocks(reference: Float[np.ndarray, "n dim"]) -> Iterator[Block]:
 def pair_block(reference: Float[np.ndarray, "n dim"], rng: np.random.Generator) -> Block | None:
     """Products of two unknowns: all pairs, or as many as 128 unknowns have.
 
-    Of those, half are the pairs that are most correlated in the draws, and half are chosen at random.
+    Of those, half are the pairs that are most correlated in the draws, and half are chosen at random; beyond 2,048
+    unknowns all are chosen at random.
     """
     dim = reference.shape[1]
     if dim < 2:
         return None
-    first, second = np.triu_indices(dim, 1)
+    if dim > limits.MAX_DIM_EIGEN:
+        first = rng.integers(0, dim - 1, limits.MAX_PAIRS)
+        second = rng.integers(first + 1, dim)
+    else:
+        first, second = np.triu_indices(dim, 1)
     if len(first) > limits.MAX_PAIRS:
         size = np.abs((reference.T @ reference)[first, second])
         half = limits.MAX_PAIRS // 2
@@ -126,6 +131,8 @@ def pair_block(reference: Float[np.ndarray, "n dim"], rng: np.random.Generator) 
 
     def mean(points: Points) -> np.ndarray:
         z = _clipped(points.z)
+        if dim > limits.MAX_DIM_EIGEN:
+            return np.array([z[:, i] @ z[:, j] for i, j in zip(first, second, strict=True)], float) / len(z)
         return np.asarray(z.T @ z, float)[first, second] / len(z)
 
     return Block("pairs", "correlation", product, np.stack([first, second], 1), mean=mean)
@@ -157,10 +164,12 @@ def log_density_blocks(log_prob: Float[np.ndarray, " n"], dim: int) -> Iterator[
 
 
 def random_directions(
-    rng: np.random.Generator, base: Float[np.ndarray, "dim axes"], reference: Float[np.ndarray, "n dim"]
+    rng: np.random.Generator, base: Float[np.ndarray, "dim axes"] | None, reference: Float[np.ndarray, "n dim"]
 ) -> Directions:
-    """Random combinations of the columns of `base`."""
-    mixed = base @ rng.normal(size=(base.shape[1], limits.RANDOM_DIRECTIONS))
+    """Random combinations of the columns of `base`, or of the unknowns."""
+    num = reference.shape[1] if base is None else base.shape[1]
+    mixed = rng.normal(size=(num, limits.RANDOM_DIRECTIONS))
+    mixed = mixed if base is None else base @ mixed
     return Directions.of(mixed / np.linalg.norm(mixed, axis=0), reference)
 
 
