@@ -94,3 +94,14 @@ def test_shares_of_draws():
     share, error = masses.shares(np.array([0, 0, 0, 2]), 3)
     assert share.tolist() == [0.75, 0.0, 0.25]
     assert (error > 0.1).all()
+
+
+def test_chains_that_still_climb_make_a_mass_uncertain():
+    rng = np.random.default_rng(0)
+    values = rng.standard_normal((200, 16))
+    assert masses.trend(values) < 0.02
+    values[:, 8:] += 3.0
+    values[:50, :4] = -np.inf
+    assert abs(masses.trend(values) - 3.0) < 0.2
+    rows = np.log(np.array([np.full(8, 0.75), np.full(8, 0.25)]))
+    np.testing.assert_allclose(masses.normalised(rows, trends=np.array([0.0, 3.0])).error, 0.75 * 0.25 * 3.0)

@@ -75,7 +75,7 @@ def bridge_log_masses(
         ahead = (others > 0) & (2 * others < NUM_GROUPS)
         fits.append(_gaussian(draws[ahead][inside[ahead]], int(ahead.sum())))
     noise = rng.standard_normal((NUM_GROUPS, num_each, dim))
-    proposals = np.stack([fit.mean + e @ fit.root.T for fit, e in zip(fits, noise, strict=True)])
+    proposals = np.stack([fit.mean + _product(fit.root, e) for fit, e in zip(fits, noise, strict=True)])
     at_proposals = log_density(proposals.reshape(-1, dim)).reshape(NUM_GROUPS, num_each)
     estimates = np.full(NUM_GROUPS, -np.inf)
     for g, fit in enumerate(fits):
@@ -116,7 +116,9 @@ def _log_mean_exp(values: Float[np.ndarray, " num"]) -> float:
 
 
 def normalised(
-    log_masses: Float[np.ndarray, "modes groups"], crossings: Float[np.ndarray, "modes modes"] | None = None
+    log_masses: Float[np.ndarray, "modes groups"],
+    crossings: Float[np.ndarray, "modes modes"] | None = None,
+    trends: Float[np.ndarray, " modes"] | None = None,
 ) -> Masses:
     """Shares of the probability from sub-estimates of each mode's log mass.
 
@@ -124,6 +126,7 @@ def normalised(
         log_masses: Of `bridge_log_masses`, one row per mode.
         crossings: Where the draws of each mode's chains are: the share of row i in the region of column j. Chains that
             keep p carry as much across a border in either direction; what does not balance is added to the error.
+        trends: Of `trend`, one per mode, in nats: a log mass is taken to be uncertain by as much.
     """
     num_modes = len(log_masses)
     known = np.isfinite(log_masses.min(axis=1))
@@ -136,7 +139,27 @@ def normalised(
     error = ERROR_FACTOR * each.std(axis=1, ddof=1) / math.sqrt(NUM_GROUPS)
     if crossings is not None:
         error = np.hypot(error, mass @ crossings - mass)
+    if trends is not None:
+        error = np.hypot(error, mass * (1.0 - mass) * np.linalg.norm(trends))
     return Masses(mass, np.where(known, error, 1.0))
+
+
+def trend(values: Float[np.ndarray, "chains snapshots"]) -> float:
+    """By how many nats log p still changes from the first half of the snapshots to the second, beyond noise.
+
+    Args:
+        values: log p of draws inside the region, −∞ for others.
+    """
+    inside = np.isfinite(values)
+    half = values.shape[1] // 2
+    early, late = inside[:, :half].sum(axis=1), inside[:, half:].sum(axis=1)
+    both = (early > 0) & (late > 0)
+    if both.sum() < 2:
+        return 0.0
+    known = np.where(inside, values, 0.0)[both]
+    change = known[:, half:].sum(axis=1) / late[both] - known[:, :half].sum(axis=1) / early[both]
+    noise = change.std(ddof=1) / math.sqrt(both.sum())
+    return float(max(0.0, abs(change.mean()) - 2.0 * noise))
 
 
 def shares(label: Int[np.ndarray, " num"], num_modes: int, size: float | None = None) -> tuple[np.ndarray, np.ndarray]:
@@ -156,25 +179,30 @@ def shares(label: Int[np.ndarray, " num"], num_modes: int, size: float | None = 
 
 class _Gaussian(NamedTuple):
     mean: Float[np.ndarray, " dim"]
-    root: Float[np.ndarray, "dim dim"]
-    inverse_root: Float[np.ndarray, "dim dim"]
+    # Full matrices, or diagonals as vectors.
+    root: Float[np.ndarray, "..."]
+    inverse_root: Float[np.ndarray, "..."]
     log_det: float
 
     def log_prob(self, points: Float[np.ndarray, "num dim"]) -> Float[np.ndarray, " num"]:
-        u = (points - self.mean) @ self.inverse_root.T
+        u = _product(self.inverse_root, points - self.mean)
         return -0.5 * np.sum(u**2, axis=1) - self.log_det - 0.5 * points.shape[1] * math.log(2.0 * math.pi)
+
+
+def _product(root: np.ndarray, points: Float[np.ndarray, "num dim"]) -> Float[np.ndarray, "num dim"]:
+    return points * root if root.ndim == 1 else points @ root.T
 
 
 def _gaussian(draws: Float[np.ndarray, "num dim"], num_chains: int) -> _Gaussian:
     """A Gaussian with the moments of the draws; a diagonal one if there are too few chains for a covariance."""
     dim = draws.shape[1]
     if len(draws) < MIN_DRAWS:
-        return _Gaussian(np.zeros(dim), np.eye(dim), np.eye(dim), 0.0)
+        return _Gaussian(np.zeros(dim), np.ones(dim), np.ones(dim), 0.0)
     mean, variance = draws.mean(axis=0), draws.var(axis=0)
     variance = np.maximum(variance, 1e-12 * max(1.0, float(variance.max())))
     if num_chains < CHAINS_PER_DIM * dim or len(draws) < CHAINS_PER_DIM * dim:
         sd = np.sqrt(variance)
-        return _Gaussian(mean, np.diag(sd), np.diag(1.0 / sd), float(np.log(sd).sum()))
+        return _Gaussian(mean, sd, 1.0 / sd, float(np.log(sd).sum()))
     # Shrunk a little towards its diagonal, as noise of few chains asks for.
     weight = 1.0 / (1.0 + num_chains / dim)
     covariance = (1.0 - weight) * np.cov(draws.T).reshape(dim, dim) + weight * np.diag(variance)

@@ -146,7 +146,7 @@ def weigh(
         found = [height + _log_gaussian(mode.affine, x) for mode, height in zip(modes, prior, strict=True)]
         return masses.regions(np.stack(found))
 
-    labels, rows, num_evaluations = [], [], 0
+    labels, rows, trends, num_evaluations = [], [], [], 0
     for i, mode in enumerate(modes):
         num_snapshots, num_chains, dim = mode.snapshots.shape
         flat = mode.snapshots.reshape(-1, dim)
@@ -162,8 +162,10 @@ def weigh(
         draws = to_u(mode.affine, flat).reshape(num_snapshots, num_chains, dim)
         rows.append(masses.bridge_log_masses(rng, draws.swapaxes(0, 1).astype(float), values.T, log_density))
         labels.append(label)
+        trends.append(masses.trend(values.T))
         num_evaluations += flat.shape[0]
-    found = masses.normalised(np.stack(rows), masses.crossing_shares(labels, len(modes)))
+    crossings = masses.crossing_shares(labels, len(modes))
+    found = masses.normalised(np.stack(rows), crossings, np.array(trends))
     return Weighed(found, regions(q_draws), labels, num_evaluations)
 
 
