@@ -25,12 +25,13 @@ from .drift import run_drift
 from .errors import errors_of_the_density
 from .findings import Finding, finding, worst_first
 from .frame import frame_of
-from .judge import judge
+from .judge import is_suspicious, judge
 from .large_data import NOTE, minibatch_score_findings
 from .minibatch import minibatch_finding
+from .mode_findings import by_mass, findings_of_modes
 from .modes import ModeSearch, find_modes
 from .repeats import repeat_findings
-from .result import Cost, ModeFound, Verdict, place_text
+from .result import Cost, ModeFound, Verdict
 from .tuning import tune
 
 _INTERRUPTED = "sivi.check was interrupted before it could say anything; the draws are as they were."
@@ -163,12 +164,24 @@ def check_draws(
         gradients_first=limits.GRADIENTS_FIRST * (min(effort, 1.0) if first is None else first),
         gradients_all=limits.GRADIENTS_ALL * effort,
     )
-    gradients += tuned.num_gradients + drift.num_gradients
-    findings += judge(drift, frame, reference, reference_log_prob, size, names, rng)
-    if drift.budget_spent:
-        notes.append(
-            f"the full size of faults: the chains are slow here (memory {drift.memory:.2f}), and understate it"
+    drifted = judge(drift, frame, reference, reference_log_prob, size, names, rng)
+    if not drifted and is_suspicious(drift, frame, reference, size):
+        # A second look, on the same chains further on: where they were slow, it is theirs to say more.
+        more_gradients = limits.GRADIENTS_ALL * effort
+        drift = run_drift(
+            jax.random.fold_in(drift_key, 1),
+            target,
+            frame,
+            tuned,
+            draws.starts,
+            start_log_prob,
+            gradients_first=more_gradients,
+            gradients_all=more_gradients,
+            before=drift,
         )
+        drifted = judge(drift, frame, reference, reference_log_prob, size, names, rng)
+    gradients += tuned.num_gradients + drift.num_gradients
+    findings += drifted
     scale = minibatch_finding(target, batch_size, reference, reference_log_prob, rng)
     findings += [] if scale is None else [scale]
     search = None
@@ -186,7 +199,7 @@ def check_draws(
         )
     if search is not None:
         gradients += search.num_gradients
-        findings += mode_findings(search)
+        findings += findings_of_modes(search)
         late = by_mass(search, late, rng)
     return _verdict(findings, search, notes, layout, reference, late, begin, gradients, drift.memory)
 
@@ -200,44 +213,6 @@ def _fewer(draws: Draws) -> Draws:
         starts=draws.starts[: limits.SHORT_CHAINS],
         tuning=draws.tuning[: limits.SHORT_CHAINS // 2],
     )
-
-
-def mode_findings(search: ModeSearch) -> list[Finding]:
-    """What the modes say, in words."""
-    found = []
-    for effect in search.effects:
-        places = " and ".join(place_text(search.modes[i].place) for i in effect.modes[:2])
-        if effect.kind == "lost mass":
-            plural = f"{len(effect.modes)} modes" if len(effect.modes) > 1 else "a mode"
-            sentence = (
-                f"{plural} with {100 * effect.effect:.1f} ± {100 * effect.error:.1f} % of the probability "
-                f"{'have' if len(effect.modes) > 1 else 'has'} no draws, at {places}."
-            )
-        else:
-            mode = search.modes[effect.modes[0]]
-            sentence = (
-                f"the mode at {places} has {100 * mode.mass:.1f} ± {100 * mode.error:.1f} % of the probability, and "
-                f"{100 * mode.share:.1f} % of the draws."
-            )
-        if effect.level != limits.NO_FAULT:
-            kind = "lost mode" if effect.kind == "lost mass" else effect.kind
-            severity = abs(effect.effect) / limits.LIMITS[effect.kind].doubtful
-            found.append(Finding(kind, (), effect.effect, effect.error, effect.level, sentence, severity))
-    return found
-
-
-def by_mass(search: ModeSearch, late: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-    """Draws of all modes, each as often as its mass says; the late states of the chains where there is one mode."""
-    filled = [mode for mode in search.modes if len(mode.draws) and np.isfinite(mode.mass) and mode.mass > 0.0]
-    if len(filled) < 2:
-        return late
-    weights = np.array([mode.mass for mode in filled])
-    counts = np.floor(len(late) * weights / weights.sum() + rng.uniform(size=len(filled))).astype(int)
-    picked = []
-    for mode, count in zip(filled, counts, strict=True):
-        rounds = [rng.permutation(len(mode.draws)) for _ in range(-(-count // len(mode.draws)))]
-        picked += [mode.draws[np.concatenate(rounds)[:count]]] if count else []
-    return rng.permutation(np.concatenate(picked).astype(late.dtype), axis=0)
 
 
 def _verdict(

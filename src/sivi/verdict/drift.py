@@ -48,6 +48,7 @@ def run_drift(
     *,
     gradients_first: float = limits.GRADIENTS_FIRST,
     gradients_all: float = limits.GRADIENTS_ALL,
+    before: Drift | None = None,
 ) -> Drift:
     """Run the chains; while they remember their starts and the budget allows, twice as far again.
 
@@ -60,9 +61,12 @@ def run_drift(
         start_log_prob: log p there.
         gradients_first: Gradients of a chain in the first 16 snapshots, about.
         gradients_all: Most gradients of a chain, about.
+        before: An earlier run of these chains, which goes on from its end.
     """
-    positions, spent, total, acceptance = starts, 0.0, 0, []
-    planned, round_number = gradients_first, 0
+    positions, total, acceptance = starts, 0, []
+    if before is not None:
+        positions, total = before.late[-1], before.num_gradients
+    planned, round_number, done = gradients_first, 0, total
     while True:
         # A transition has half its longest trajectory on average, and a fine one in three is four times as long.
         mean_length = tuned.max_leapfrog * (1.0 - (1.0 - limits.FINE_LENGTH) / limits.FINE_EVERY) / 2.0 + 0.5
@@ -78,7 +82,8 @@ def run_drift(
             fine_every=limits.FINE_EVERY,
         )
         positions = moved.positions
-        total, spent = total + moved.num_gradients, spent + moved.num_gradients / len(starts)
+        total += moved.num_gradients
+        spent = (total - done) / len(starts)
         acceptance.append(float(moved.acceptance.mean()))
         half = limits.SNAPSHOTS // 2
         late, late_log_prob = moved.snapshots[half:], moved.snapshot_log_prob[half:]

@@ -112,6 +112,25 @@ def judge(
     return unexplained(found)
 
 
+def is_suspicious(drift: Drift, frame: Frame, reference: Float[np.ndarray, "n dim"], size: float) -> bool:
+    """Whether an unknown has an effect beyond its limit that is almost more than noise: then longer chains may tell."""
+
+    def points(x: np.ndarray) -> stats.Points:
+        return stats.Points(frame.standardised(x).astype(np.float32), np.zeros(len(x)))
+
+    drawn = points(reference)
+    sets = Sets(drawn, points(drift.starts), [points(x) for x in drift.late], size)
+    judged = sets.judged(stats.unknown_blocks(drawn.z))
+    bounds = _bounds(judged)
+    for item in judged:
+        name = "spread" if item.block.kind in ("square", "distance") else item.block.kind
+        limit = LIMITS[name].doubtful * (2.0 if item.block.kind == "square" else 1.0)  # a variance is twice a log sd
+        beyond = np.abs(item.effects.z) > limits.SUSPICIOUS * bounds[item.block.family]
+        if (beyond & (np.abs(item.effects.effect) > limit)).any():
+            return True
+    return False
+
+
 def unexplained(found: Sequence[Finding]) -> list[Finding]:
     """Findings without those that others explain, at the same level or a worse one.
 

@@ -34,6 +34,8 @@ LIMITS = {
 ALPHA = 0.01 / 12
 #: An effect counts from this many standard errors beyond its limit.
 ERRORS_BEYOND_LIMIT = 2.0
+#: From this share of the errors that count on, an effect beyond its limit is looked at with longer chains.
+SUSPICIOUS = 0.8
 #: Chains whose pull on an effect is taken for noise, at the least.
 INFLUENTIAL_CHAINS = 4
 #: A slope beyond this says that the chains have not moved: extrapolation stops there.
