@@ -128,11 +128,12 @@ def check_draws(
         found, gradients = found if scale is None else [*found, scale], gradients + some.num_gradients
         notes.append(NOTE.format(rows=target.num_data, hours=seconds / 3600.0))
         return _verdict([*findings, *found], None, notes, layout, draws.reference, draws.reference, begin, gradients)
-    if seconds > allowed:
+    is_short = seconds > allowed
+    if is_short:
         draws = _fewer(draws)
-        modes = False
         notes.append(
-            f"faults near the limits: fewer chains, since a check would take about {seconds / 60.0:.0f} minutes"
+            "modes, and faults near the limits: fewer chains and no search, since a check would take about "
+            f"{seconds / 60.0:.0f} minutes; a larger effort allows it"
         )
     both = evaluate(target, np.concatenate([draws.reference, draws.starts]), frame.affine)
     gradients = both.num_gradients
@@ -186,7 +187,7 @@ def check_draws(
     findings += [] if scale is None else [scale]
     search = None
     late = drift.late.reshape(-1, target.dim)
-    if modes and target.knows_log_prob:
+    if modes and not is_short and target.knows_log_prob:
         try:
             search = find_modes(mode_key, target, frame, tuned, drift.starts, drift.late[-1], reference, effort=effort)
         except KeyboardInterrupt:

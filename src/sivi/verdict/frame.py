@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, Int
 
 from .._arguments import default_float
 from ..coordinates import AffineMap, DenseMap, LowRankMap
@@ -20,6 +20,7 @@ class Frame(NamedTuple):
         affine: x = m + L u for the chains.
         axes: Whitened axes, as columns of covectors of z = (x − m) / s: all, or those of most spread.
         base: What random directions are combinations of: the axes if they are all, or None for the unknowns.
+        pairs: Of more than 128 unknowns, the pairs that are most correlated; None for all pairs, or if not known.
     """
 
     mean: Float[np.ndarray, " dim"]
@@ -27,6 +28,7 @@ class Frame(NamedTuple):
     affine: AffineMap
     axes: Float[np.ndarray, "dim axes"]
     base: Float[np.ndarray, "dim base"] | None
+    pairs: Int[np.ndarray, "pairs 2"] | None = None
 
     def standardised(self, x: Float[np.ndarray, "... dim"]) -> Float[np.ndarray, "... dim"]:
         """z = (x − m) / s."""
@@ -61,7 +63,14 @@ def frame_of(draws: Float[np.ndarray, "n dim"], size: float | None = None) -> Fr
             _array(float(np.sum(np.log(np.diag(factor) * scale)))),
         )
         return Frame(mean, scale, affine, inverse.T, inverse.T)
-    return _wide_frame(mean, scale, *np.linalg.eigh(correlation), num)
+    return _wide_frame(mean, scale, *np.linalg.eigh(correlation), num)._replace(pairs=_strongest(correlation))
+
+
+def _strongest(correlation: Float[np.ndarray, "dim dim"]) -> Int[np.ndarray, "pairs 2"]:
+    first, second = np.triu_indices(len(correlation), 1)
+    num = min(limits.MAX_PAIRS // 2, len(first))
+    kept = np.argpartition(np.abs(correlation[first, second]), -num)[-num:]
+    return np.stack([first[kept], second[kept]], 1)
 
 
 def _largest(z: Float[np.ndarray, "n dim"]) -> tuple[np.ndarray, np.ndarray]:

@@ -92,7 +92,7 @@ def judge(
     sets = Sets(drawn, starts, late, reference_size)
 
     unknown = sets.judged(stats.unknown_blocks(drawn.z))
-    pair = stats.pair_block(drawn.z, rng)
+    pair = stats.pair_block(len(names), frame.pairs, rng)
     found = _moments(unknown, lambda i: names[i], lambda i: (names[i],), 1.0)
     found += _pairs(sets.judged([pair])[0], unknown, names) if pair is not None else []
     if not np.isnan(reference_log_prob).any():

@@ -97,7 +97,7 @@ REFINE_EFFORT = 8.0
 
 # ---- targets that take long ----
 #: Seconds that chains may take, about, and a check with modes in gradients, about.
-SECONDS, PLANNED_GRADIENTS = 120.0, 8e5
+SECONDS, PLANNED_GRADIENTS = 200.0, 8e5
 #: The share of a check that a short one does: fewer chains, no modes.
 SHORT_SHARE, SHORT_CHAINS, SHORT_REFERENCE = 0.15, 256, 2000
 #: Draws and rows of data of the check on minibatches.

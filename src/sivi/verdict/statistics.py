@@ -104,26 +104,26 @@ def unknown_blocks(reference: Float[np.ndarray, "n dim"]) -> Iterator[Block]:
     yield from quantile_blocks("unknown", reference)
 
 
-def pair_block(reference: Float[np.ndarray, "n dim"], rng: np.random.Generator) -> Block | None:
+def pair_block(dim: int, strongest: Int[np.ndarray, "pairs 2"] | None, rng: np.random.Generator) -> Block | None:
     """Products of two unknowns: all pairs, or as many as 128 unknowns have.
 
-    Of those, half are the pairs that are most correlated in the draws, and half are chosen at random; beyond 2,048
-    unknowns all are chosen at random.
+    Of those, half are `strongest`, and half are chosen at random; all are at random where it is None.
+
+    Args:
+        dim: Number of unknowns.
+        strongest: Pairs that are most correlated in other draws than those judged: in the draws that chose them, their
+            correlations are larger than they are.
+        rng: For the choice.
     """
-    dim = reference.shape[1]
     if dim < 2:
         return None
-    if dim > limits.MAX_DIM_EIGEN:
-        first = rng.integers(0, dim - 1, limits.MAX_PAIRS)
-        second = rng.integers(first + 1, dim)
-    else:
+    if dim * (dim - 1) // 2 <= limits.MAX_PAIRS:
         first, second = np.triu_indices(dim, 1)
-    if len(first) > limits.MAX_PAIRS:
-        size = np.abs((reference.T @ reference)[first, second])
+    else:
         half = limits.MAX_PAIRS // 2
-        strongest = np.argpartition(size, -half)[-half:]
-        chosen = np.union1d(strongest, rng.choice(len(first), half, replace=False))
-        first, second = first[chosen], second[chosen]
+        first = rng.integers(0, dim - 1, half)
+        chosen = np.stack([first, rng.integers(first + 1, dim)], 1)
+        first, second = np.unique(chosen if strongest is None else np.concatenate([chosen, strongest]), axis=0).T
 
     def product(points: Points) -> Values:
         z = np.ascontiguousarray(_clipped(points.z).T)  # rows are gathered faster than columns
