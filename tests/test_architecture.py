@@ -32,11 +32,12 @@ TIERS = """
     _storage
     _fitting
     plots interop datasets
+    verdict
     experiments
     cli
 """
 #: Methods of the posterior are thin, and import inside them the later room that does the work.
-LATER_ROOMS = {"posterior": {"_storage", "interop"}}
+LATER_ROOMS = {"posterior": {"_storage", "interop", "verdict"}}
 
 LONGEST_FILE = 333
 

@@ -25,6 +25,10 @@ from .constraints import *  # noqa: F403  (a new constraint needs one re-export,
 from .families import DiagonalGaussian, ImplicitMixing, NormalMixing, SemiImplicit, StudentT
 from .posterior import Posterior
 from .stopping import Doubling, Plateau
+from .verdict.check import check
+from .verdict.files import load_verdict
+from .verdict.refined import Refined
+from .verdict.result import Verdict
 
 __all__ = [
     "CheckpointError",
@@ -39,9 +43,12 @@ __all__ = [
     "NormalMixing",
     "Plateau",
     "Posterior",
+    "Refined",
     "SemiImplicit",
     "SiviError",
     "StudentT",
+    "Verdict",
+    "check",
     "constraints",
     "coordinates",
     "critics",
@@ -50,6 +57,7 @@ __all__ = [
     "families",
     "fit",
     "load",
+    "load_verdict",
     "metrics",
     "objectives",
     "optimizers",

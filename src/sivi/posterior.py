@@ -25,6 +25,9 @@ from .warmup.status import UNKNOWN
 if TYPE_CHECKING:
     from xarray import DataTree
 
+    from .verdict.refined import Refined
+    from .verdict.result import Verdict
+
 _BLOCK, _MOST_NUMBERS = 65_536, 2**26  # draws made at once, and numbers in them
 # Folded into keys, so that a fit, its draws and its densities may be given the same one (`fit` uses 0 and 1).
 _SAMPLE, _LOG_PROB, _FIRST_REPEAT = 2, 3, 1000
@@ -248,6 +251,27 @@ class Posterior:
         from .interop.arviz import to_arviz
 
         return to_arviz(self, num_samples, key)
+
+    def check(self, target: Any = None, *, key: KeyLike = 0, effort: float = 1.0, modes: bool = True) -> "Verdict":
+        """Whether the fit can be believed; see `sivi.check`."""
+        from .verdict.check import check
+
+        return check(self, target, key=key, effort=effort, modes=modes)
+
+    def refine(
+        self, target: Any = None, *, key: KeyLike = 0, effort: float = 8.0, verdict: "Verdict | None" = None
+    ) -> "Refined":
+        """Draws of the fit, mended by chains on the exact target until their verdict has no finding.
+
+        Args:
+            target: What it was fitted to; needed only for a fit that was loaded without it.
+            key: An int or a JAX key.
+            effort: Most gradients to spend, in units of about 2.2 million.
+            verdict: That of `check`, if it was called before; its chains are carried on.
+        """
+        from .verdict.refine import refine
+
+        return refine(self, target, key=key, effort=effort, verdict=verdict)
 
     def _points(self, x: PyTree) -> tuple[Float[Array, "n dim"], bool]:
         if self.layout.is_vector:

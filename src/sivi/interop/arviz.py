@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
+from jaxtyping import Array, Float
 
 from .._layout import Layout
 from .._programs import compiled
@@ -67,14 +68,30 @@ def to_arviz(posterior: Posterior, num_samples: int = 1000, key: KeyLike = 0) ->
     from xarray import DataTree
 
     draws = posterior.unconstrained(num_samples, key, by_repeat=True)
-    values = jax.vmap(jax.vmap(posterior.layout.named))(draws)
-    names = _names(posterior.layout)
-    groups = {"posterior": _dataset({names[name]: np.asarray(array) for name, array in values.items()}, "draw")}
+    groups = {"posterior": _variables(draws, posterior.layout)}
     if posterior.target is not None and posterior.target.knows_log_prob:
         groups["sample_stats"] = _dataset({"lp": np.asarray(_log_probs_at(posterior.target, draws))}, "draw")
         groups["sample_stats"]["lp"].attrs["description"] = _LP
     groups["fit"] = _traces(posterior)
     return DataTree.from_dict(groups)
+
+
+def draws_to_arviz(draws: Float[np.ndarray, "chains draws dim"], layout: Layout) -> "DataTree":
+    """Unconstrained draws by variable, as a `DataTree` with the group `posterior` alone.
+
+    Args:
+        draws: (chains, draws, dim).
+        layout: Names, shapes and constraints of the unknowns.
+    """
+    _arviz_base()
+    from xarray import DataTree
+
+    return DataTree.from_dict({"posterior": _variables(draws, layout)})
+
+
+def _variables(draws: Array | np.ndarray, layout: Layout) -> "Dataset":
+    values, names = jax.vmap(jax.vmap(layout.named))(draws), _names(layout)
+    return _dataset({names[name]: np.asarray(array) for name, array in values.items()}, "draw")
 
 
 def _traces(posterior: Posterior) -> "Dataset":

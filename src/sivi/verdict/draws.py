@@ -1,0 +1,189 @@
+"""What is judged: draws of a posterior, or from elsewhere, as arrays that the checks can use."""
+
+from typing import Any, NamedTuple
+
+import jax
+import numpy as np
+from jaxtyping import Float, PRNGKeyArray
+
+from .._arguments import describe
+from .._layout import Layout
+from ..posterior import Posterior
+from ..samplers.diagnostics import MIN_DRAWS, effective_sample_size, scale_sample_size
+from ..samplers.run import SamplerRun, free_names
+from . import limits
+
+#: Unknowns of which the effective size is computed, at most: it takes ranks of all draws.
+_MOST_COLUMNS = 16
+
+
+class Draws(NamedTuple):
+    """Draws of q, for their several uses.
+
+    Attributes:
+        reference: Those whose means are compared with the chains'.
+        size: How many independent draws the reference is worth.
+        starts: Of the chains: independent, as far as can be told.
+        tuning: For the step size.
+        frame: For the coordinates.
+        frame_size: How many independent draws those are worth.
+        not_finite: Share of the draws that is not finite, and left out.
+        notes: What cannot be judged of so few.
+    """
+
+    reference: Float[np.ndarray, "n dim"]
+    size: float
+    starts: Float[np.ndarray, "chains dim"]
+    tuning: Float[np.ndarray, "tuning dim"]
+    frame: Float[np.ndarray, "frame dim"]
+    frame_size: float
+    not_finite: float = 0.0
+    notes: tuple[str, ...] = ()
+
+
+def posterior_draws(posterior: Posterior, key: PRNGKeyArray, num_chains: int) -> Draws:
+    """Fresh draws of a posterior, in one call: every number of them is a program of its own."""
+    num_frame = limits.COORDINATE_DRAWS
+    if posterior.dim <= limits.MAX_DIM_DENSE:
+        num_frame = max(num_frame, limits.COORDINATE_DRAWS_PER_DIM * posterior.dim)
+    counts = (limits.REFERENCE_DRAWS, num_frame, num_chains, limits.TUNING_DRAWS)
+    drawn = np.asarray(posterior.unconstrained(sum(counts), key))
+    finite = np.asarray(np.isfinite(drawn).all(axis=1))
+    if not finite.any():
+        return Draws(drawn[:0], 0.0, drawn[:0], drawn[:0], drawn[:0], 0.0, not_finite=1.0)
+    parts = np.split(np.arange(len(drawn)), np.cumsum(counts)[:-1])
+    reference, frame, starts, tuning = (drawn[part][finite[part]] for part in parts)
+    _refuse_constant(reference, posterior.layout)
+    share = 1.0 - float(finite.mean())
+    return Draws(reference, float(len(reference)), starts, tuning, frame, float(len(frame)), share)
+
+
+def given_draws(chains: Float[np.ndarray, "chains draws dim"], layout: Layout, key: PRNGKeyArray, num: int) -> Draws:
+    """Draws from elsewhere, thinned to about their effective size.
+
+    The same draws are reference and starts: what a chain adds to its start is independent of it. Coordinates are those
+    of other draws where there are many, or many unknowns: along directions of most spread, the draws that chose them
+    are wider than others.
+
+    Args:
+        chains: Unconstrained, chain by chain; draws without chains are one chain.
+        layout: Names of the unknowns.
+        key: Random key: which of the draws chains start from.
+        num: Chains, at most.
+    """
+    if not np.isfinite(chains).all():
+        rows = int((~np.isfinite(chains)).any(-1).sum())
+        raise ValueError(f"draws must be finite; {rows:,} of {chains[..., 0].size:,} are not.")
+    total = chains.shape[0] * chains.shape[1]
+    if total < limits.FEWEST_DRAWS:
+        raise ValueError(f"draws must be at least {limits.FEWEST_DRAWS} to be judged; got {total}.")
+    flat = chains.reshape(-1, chains.shape[-1])
+    _refuse_constant(flat, layout)
+    size = _effective_size(chains)
+    every = max(1, int(total / size))
+    rng = np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel())
+    for_frame, judged, worth = chains, chains, size
+    if layout.dim > limits.MAX_DIM_DENSE or size >= limits.ENOUGH_TO_SPLIT:
+        half = -(-chains.shape[1] // 2)
+        for_frame, judged, worth = chains[:, :half], chains[:, half:], size / 2.0
+    thinned = judged[:, (judged.shape[1] - 1) % every :: every].reshape(-1, layout.dim)
+    flat = judged.reshape(-1, layout.dim)
+    reference = flat[np.linspace(0, len(flat) - 1, min(len(flat), limits.REFERENCE_DRAWS)).astype(int)]
+    order = rng.permutation(len(thinned))
+    starts = thinned[order[:num]]
+    frame = for_frame.reshape(-1, layout.dim)
+    # Draws that no chain starts from tune the step, if there are enough of them.
+    tuning = (
+        thinned[order[::-1][: limits.TUNING_DRAWS]]
+        if for_frame is chains
+        else frame[:: max(1, len(frame) // limits.TUNING_DRAWS)]
+    )
+    notes = []
+    if size < limits.ENOUGH_DRAWS:
+        notes.append(
+            f"tails and faults near the limits: {total:,} draws are worth {size:,.0f} independent ones, and "
+            f"{limits.ENOUGH_DRAWS:,} are needed"
+        )
+    if len(starts) < limits.FEWEST_DRAWS:
+        raise ValueError(
+            f"draws must be worth {limits.FEWEST_DRAWS} independent ones or more; these {total:,} are worth {size:.0f}."
+        )
+    return Draws(reference, min(worth, float(len(reference))), starts, tuning, frame, worth, notes=tuple(notes))
+
+
+def as_chains(draws: Any, layout: Layout) -> Float[np.ndarray, "chains draws dim"]:
+    """Draws in any of the forms that are taken, as one array of unconstrained vectors."""
+    if isinstance(draws, SamplerRun):
+        return _with_dim(np.asarray(draws.draws), layout)
+    if isinstance(draws, dict) or not (layout.is_vector or _is_array(draws)):
+        return _from_structure(draws, layout)
+    try:
+        array = np.asarray(draws, np.result_type(np.float32, getattr(draws, "dtype", np.float64)))
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"draws must be a posterior, an array, a SamplerRun or a dict; got {describe(draws)}."
+        ) from None
+    if array.ndim == 2:
+        array = array[None]
+    if array.ndim != 3:
+        raise ValueError(f"draws must have shape (draws, dim) or (chains, draws, dim); got {array.shape}.")
+    return _with_dim(array, layout)
+
+
+def _with_dim(array: np.ndarray, layout: Layout) -> np.ndarray:
+    if array.shape[-1] != layout.dim:
+        raise ValueError(f"draws must have the target's {layout.dim} unknowns; got {array.shape[-1]}.")
+    return array
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, (np.ndarray, jax.Array))
+
+
+def _from_structure(draws: Any, layout: Layout) -> np.ndarray:
+    """A structure as `sample()` returns it, or a flat dict by name, with or without an axis of chains."""
+    if isinstance(draws, dict) and set(draws) == set(layout.names):
+        draws = jax.tree.unflatten(layout.treedef, [draws[name] for name in layout.names])
+    try:
+        leaves = layout.treedef.flatten_up_to(draws)
+    except ValueError:
+        keys = sorted(map(str, draws)) if isinstance(draws, dict) else describe(draws)
+        raise ValueError(f"draws must have the unknowns {', '.join(layout.names)}; got {keys}.") from None
+    leaves = [np.asarray(leaf) for leaf in leaves]
+    num_axes = leaves[0].ndim - len(layout.variables[0].shape)
+    if num_axes not in (1, 2):
+        raise ValueError(
+            f"draws: variable {layout.names[0]!r} must have shape (draws, *{layout.variables[0].shape}) or "
+            f"(chains, draws, *{layout.variables[0].shape}); got {leaves[0].shape}."
+        )
+    leading = {leaf.shape[:num_axes] for leaf in leaves}
+    if len(leading) > 1:
+        raise ValueError(f"draws must be as many of every unknown; got {sorted(leading)}.")
+    flat = [leaf.reshape(-1, *leaf.shape[num_axes:]) for leaf in leaves]
+    if not all(np.isfinite(leaf).all() for leaf in flat):
+        raise ValueError("draws must be finite; some are not.")
+    tree = jax.tree.unflatten(layout.treedef, flat)
+    layout.check(tree, 1)  # here, where the values can still be seen
+    vectors = np.asarray(jax.vmap(layout.ravel)(tree))
+    shape = leaves[0].shape[:num_axes]
+    return vectors.reshape(*(shape if num_axes == 2 else (1, *shape)), layout.dim)
+
+
+def _refuse_constant(draws: np.ndarray, layout: Layout) -> None:
+    constant = np.flatnonzero(np.ptp(draws, axis=0) == 0.0)
+    if len(constant):
+        name = free_names(layout)[int(constant[0])]
+        raise ValueError(f"draws must vary in every unknown; {name} is {draws[0, constant[0]]:g} in all of them.")
+
+
+def _effective_size(chains: np.ndarray) -> float:
+    """The smallest effective size of an unknown, in location or scale."""
+    total = chains.shape[0] * chains.shape[1]
+    if chains.shape[1] < 2 * MIN_DRAWS:
+        return float(chains.shape[0])
+    columns = np.linspace(0, chains.shape[2] - 1, min(chains.shape[2], _MOST_COLUMNS)).astype(int)
+    part = chains[..., columns]
+    sizes = np.minimum(effective_sample_size(part), scale_sample_size(part))
+    # Independent draws seem to be worth a little less than they are in the worst of many unknowns.
+    size = float(np.nanmin(sizes)) if np.isfinite(sizes).any() else 1.0
+    return float(total) if size > 0.8 * total else max(size, 1.0)

@@ -1,0 +1,111 @@
+"""Verdicts and refined draws as files: a JSON header and plain arrays, as fits are."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .._errors import FitFileError
+from .._layout import Layout
+from .._storage import container
+from .findings import Finding
+from .limits import LEVELS
+from .refined import Refined
+from .result import Cost, ModeFound, Verdict
+
+_VERDICT, _REFINED = "verdict 1", "refined 1"
+#: What reading a header that nobody meant to write can raise.
+_MALFORMED = (KeyError, TypeError, ValueError, IndexError, AttributeError)
+
+
+def save_verdict(verdict: Verdict, path: str | os.PathLike[str]) -> None:
+    """Write a verdict."""
+    header, arrays = _verdict_parts(verdict)
+    _write(path, {"format": _VERDICT, "layout": verdict.layout.to_json(), "verdict": header}, arrays)
+
+
+def save_refined(refined: Refined, path: str | os.PathLike[str]) -> None:
+    """Write refined draws, with their verdict."""
+    header, arrays = (None, {}) if refined.verdict is None else _verdict_parts(refined.verdict)
+    about = {"cost": list(refined.cost), "ended": refined.ended}
+    whole = {"format": _REFINED, "layout": refined.layout.to_json(), "refined": about, "verdict": header}
+    _write(path, whole, arrays | {"refined": refined.draws})
+
+
+def load_verdict(path: str | os.PathLike[str]) -> Verdict | Refined:
+    """A verdict, or refined draws, from the file that `save` wrote.
+
+    Args:
+        path: The file.
+    """
+    file = Path(path)
+    if not file.is_file():
+        raise FileNotFoundError(f"path must be a file of a verdict; there is no file {str(file)!r}.")
+    header, arrays = container.read(file)
+    if header.get("format") not in (_VERDICT, _REFINED):
+        raise FitFileError(f"{file} is not the file of a verdict or of refined draws.")
+    try:
+        layout = Layout.from_json(header["layout"])
+        verdict = None if header["verdict"] is None else _verdict(header["verdict"], arrays, layout)
+        if header["format"] == _REFINED:
+            about = header["refined"]
+            return Refined(
+                _matrix(arrays["refined"], layout), layout, verdict, _cost(about["cost"]), str(about["ended"])
+            )
+        if verdict is None:
+            raise ValueError("it has no verdict")
+    except FitFileError:
+        raise
+    except _MALFORMED as error:
+        raise FitFileError(f"{file} has a malformed header: {type(error).__name__}: {error}") from error
+    return verdict
+
+
+def _write(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+    file = Path(path)
+    if not file.parent.is_dir():
+        raise FileNotFoundError(f"path must be in an existing folder; {str(file.parent)!r} is not one.")
+    container.write(file, header, arrays)
+
+
+def _verdict_parts(verdict: Verdict) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    header = {
+        "findings": [item._asdict() | {"unknowns": list(item.unknowns)} for item in verdict.findings],
+        "modes": [[mode.mass, mode.error, mode.share] for mode in verdict.modes],
+        "cost": list(verdict.cost),
+        "not_looked_at": list(verdict.not_looked_at),
+        "memory": verdict.memory,
+    }
+    places = [mode.place for mode in verdict.modes]
+    places = np.stack(places) if places else np.zeros((0, verdict.layout.dim), verdict.draws.dtype)
+    return header, {"draws": verdict.draws, "late": verdict.late, "places": np.asarray(places, float)}
+
+
+def _verdict(header: dict[str, Any], arrays: dict[str, np.ndarray], layout: Layout) -> Verdict:
+    findings = tuple(Finding(**item | {"unknowns": tuple(item["unknowns"])}) for item in header["findings"])
+    if any(item.level not in LEVELS[1:] for item in findings):
+        raise ValueError("a finding has an unknown level")
+    places = _matrix(arrays["places"], layout)
+    modes = tuple(ModeFound(place, *map(float, row)) for place, row in zip(places, header["modes"], strict=True))
+    return Verdict(
+        findings=findings,
+        modes=modes,
+        cost=_cost(header["cost"]),
+        not_looked_at=tuple(map(str, header["not_looked_at"])),
+        layout=layout,
+        draws=_matrix(arrays["draws"], layout),
+        late=_matrix(arrays["late"], layout),
+        memory=float(header["memory"]),
+    )
+
+
+def _matrix(array: np.ndarray, layout: Layout) -> np.ndarray:
+    if array.ndim != 2 or array.shape[1] != layout.dim:
+        raise ValueError(f"an array has shape {array.shape}, for {layout.dim} unknowns")
+    return array
+
+
+def _cost(values: Any) -> Cost:
+    seconds, gradients = values
+    return Cost(float(seconds), int(gradients))

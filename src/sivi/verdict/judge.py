@@ -1,0 +1,284 @@
+"""Statistics of a drift, judged: which effects are more than noise and larger than a limit."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
+
+import numpy as np
+from jaxtyping import Float
+
+from . import findings as words
+from . import limits
+from . import statistics as stats
+from .drift import Drift
+from .effects import Effects, bonferroni, estimate
+from .findings import Finding
+from .frame import Frame
+from .limits import LIMITS, Limit
+
+#: Findings about directions that are told, of each kind of direction.
+MOST_DIRECTIONS = 2
+
+
+class Judged(NamedTuple):
+    """One block of statistics with its effects, and the mean of every statistic over the draws."""
+
+    block: stats.Block
+    effects: Effects
+    drawn: Float[np.ndarray, " statistics"]
+
+
+class Sets(NamedTuple):
+    """The points that are compared.
+
+    Attributes:
+        drawn: Draws of q.
+        starts: Of the chains.
+        late: Late snapshots of the chains.
+        size: How many independent draws the first are worth.
+    """
+
+    drawn: stats.Points
+    starts: stats.Points
+    late: Sequence[stats.Points]
+    size: float
+
+    def along(self, directions: stats.Directions, rows: slice) -> "Sets":
+        """The same along directions, of some of the chains."""
+
+        def of(points: stats.Points, rows: slice) -> stats.Points:
+            return stats.Points(directions.along(points.z[rows]), points.log_prob[rows])
+
+        everything, late = slice(None), [of(points, rows) for points in self.late]
+        return Sets(of(self.drawn, everything), of(self.starts, rows), late, self.size)
+
+    def judged(self, blocks: Iterable[stats.Block]) -> list[Judged]:
+        """Effects of all statistics."""
+        return [self._judged(block) for block in blocks]
+
+    def _judged(self, block: stats.Block) -> Judged:
+        total = block.values(self.late[0])
+        for points in self.late[1:]:
+            total = total + block.values(points)
+        values = block.values(self.drawn).mean(0, dtype=float) if block.mean is None else block.mean(self.drawn)
+        return Judged(block, estimate(block.values(self.starts), total / len(self.late), values, self.size), values)
+
+
+def judge(
+    drift: Drift,
+    frame: Frame,
+    reference: Float[np.ndarray, "n dim"],
+    reference_log_prob: Float[np.ndarray, " n"],
+    reference_size: float,
+    names: Sequence[str],
+    rng: np.random.Generator,
+) -> list[Finding]:
+    """All findings about the drift of chains.
+
+    Args:
+        drift: The chains.
+        frame: Coordinates from the draws.
+        reference: Draws of q, in x.
+        reference_log_prob: log p there; NaN where only the score is known.
+        reference_size: How many independent draws they are worth.
+        names: Of the unknowns.
+        rng: For random directions and pairs.
+    """
+
+    def points(x: np.ndarray, log_prob: np.ndarray) -> stats.Points:
+        return stats.Points(frame.standardised(x).astype(np.float32), log_prob)
+
+    drawn, starts = points(reference, reference_log_prob), points(drift.starts, drift.start_log_prob)
+    late = [points(x, log_prob) for x, log_prob in zip(drift.late, drift.late_log_prob, strict=True)]
+    sets = Sets(drawn, starts, late, reference_size)
+
+    unknown = sets.judged(stats.unknown_blocks(drawn.z))
+    pair = stats.pair_block(len(names), frame.pairs, rng)
+    found = _moments(unknown, lambda i: names[i], lambda i: (names[i],), 1.0)
+    found += _pairs(sets.judged([pair])[0], unknown, names) if pair is not None else []
+    if not np.isnan(reference_log_prob).any():
+        found += _log_density(sets.judged(stats.log_density_blocks(reference_log_prob, len(names))), len(names))
+    if drift.memory < limits.MAX_MEMORY_FOR_DIRECTIONS and len(names) > 1:
+        axes = stats.Directions.of(frame.axes, drawn.z)
+        half = len(drift.starts) // 2
+        chosen = stats.chosen_directions(axes, starts.z[:half], [snapshot.z[:half] for snapshot in late], drawn.z)
+        random = stats.random_directions(rng, frame.base, drawn.z)
+        for about, directions in (("axis", axes), ("direction", random), ("chosen", chosen)):
+            own = sets.along(directions, slice(half, None) if about == "chosen" else slice(None))
+            blocks = list(stats.direction_blocks(about, own.drawn.z))
+            if about != "axis":
+                blocks = [block._replace(family=about) for block in blocks]
+            factor = float(np.sqrt(max(1.0, len(names) / 10.0))) if about == "chosen" else 1.0
+            found += _directions(own.judged(blocks), directions, names, factor)
+    return unexplained(found)
+
+
+def is_suspicious(drift: Drift, frame: Frame, reference: Float[np.ndarray, "n dim"], size: float) -> bool:
+    """Whether an unknown has an effect beyond its limit that is almost more than noise: then longer chains may tell."""
+
+    def points(x: np.ndarray) -> stats.Points:
+        return stats.Points(frame.standardised(x).astype(np.float32), np.zeros(len(x)))
+
+    drawn = points(reference)
+    sets = Sets(drawn, points(drift.starts), [points(x) for x in drift.late], size)
+    judged = sets.judged(stats.unknown_blocks(drawn.z))
+    bounds = _bounds(judged)
+    for item in judged:
+        name = "spread" if item.block.kind in ("square", "distance") else item.block.kind
+        limit = LIMITS[name].doubtful * (2.0 if item.block.kind == "square" else 1.0)  # a variance is twice a log sd
+        beyond = np.abs(item.effects.z) > limits.SUSPICIOUS * bounds[item.block.family]
+        if (beyond & (np.abs(item.effects.effect) > limit)).any():
+            return True
+    return False
+
+
+def unexplained(found: Sequence[Finding]) -> list[Finding]:
+    """Findings without those that others explain, at the same level or a worse one.
+
+    Quantiles of an unknown go where its mean or spread is wrong; directions go where something with a name is.
+    """
+
+    def worst(kinds: tuple[str, ...], unknown: str | None = None) -> int:
+        ranks = [
+            limits.LEVELS.index(f.level)
+            for f in found
+            if f.kind in kinds and (unknown is None or unknown in f.unknowns)
+        ]
+        return max(ranks, default=-1)
+
+    def stays(item: Finding) -> bool:
+        level = limits.LEVELS.index(item.level)
+        if item.kind == "distribution":
+            return level > worst(("mean", "spread"), item.unknowns[0])
+        return item.kind != "direction" or level > worst(("mean", "spread", "distribution", "correlation"))
+
+    return [item for item in found if stays(item)]
+
+
+def _bounds(judged: Sequence[Judged]) -> dict[str, float]:
+    """How many errors count as more than noise, by family."""
+    sizes: dict[str, int] = {}
+    for item in judged:
+        sizes[item.block.family] = sizes.get(item.block.family, 0) + len(item.drawn)
+    return {family: bonferroni(size) for family, size in sizes.items()}
+
+
+class _Spread(NamedTuple):
+    """Variances of coordinates in the target, and the change of log sd from the draws."""
+
+    mean: np.ndarray
+    variance: np.ndarray
+    drawn_mean: np.ndarray
+    drawn_variance: np.ndarray
+    effect: np.ndarray
+    error: np.ndarray
+
+
+def _spread(mean: Judged, square: Judged) -> _Spread:
+    target_mean = mean.drawn + mean.effects.effect
+    drawn_variance = np.maximum(square.drawn - mean.drawn**2, 1e-12)
+    variance = square.drawn + square.effects.effect - target_mean**2
+    variance = np.maximum(variance, 0.01 * drawn_variance)
+    noise = np.sqrt(square.effects.error**2 + (2.0 * target_mean * mean.effects.error) ** 2)
+    effect = 0.5 * np.log(variance / drawn_variance)
+    return _Spread(target_mean, variance, mean.drawn, drawn_variance, effect, noise / (2.0 * variance))
+
+
+def _moments(
+    judged: Sequence[Judged],
+    about: Callable[[int], str],
+    unknowns: Callable[[int], tuple[str, ...]],
+    factor: float,
+    kind: str | None = None,
+) -> list[Finding]:
+    """Findings about single coordinates: at most one of each kind for a coordinate."""
+    bounds, by_kind = _bounds(judged), {item.block.kind: item for item in judged}
+    mean, square = by_kind["mean"], by_kind["square"]
+    spread = _spread(mean, square)
+    found: dict[tuple[str, int], Finding] = {}
+
+    def is_told(name: str, i: int, level: str) -> bool:
+        return (name, i) in found and found[name, i].level == level
+
+    def tell(name: str, limit_name: str, i: int, effect: float, error: float, bound: float, sentence: str) -> None:
+        limit = Limit(*(factor * size for size in LIMITS[limit_name]))
+        if not abs(effect) > bound * error:
+            return
+        new = words.finding(kind or name, unknowns(i), effect, error, limit, sentence)
+        if new is not None and "typical" in sentence and is_told(name, i, new.level):
+            return  # the sd says it better
+        if new is not None and new.severity > getattr(found.get((name, i)), "severity", 0.0):
+            found[name, i] = new
+
+    for i, (effect, error) in enumerate(zip(mean.effects.effect, mean.effects.error, strict=True)):
+        tell("mean", "mean", i, effect, error, bounds[mean.block.family], words.mean_sentence(about(i), effect, error))
+    is_near = np.abs(mean.effects.effect) < 2.0  # else the square is that of the mean
+    for i in np.flatnonzero(is_near).tolist():
+        effect, error = spread.effect[i], spread.error[i]
+        sentence = words.spread_sentence(about(i), effect, error)
+        tell("spread", "spread", i, effect, error, bounds[square.block.family], sentence)
+    for item in judged:
+        bound = bounds[item.block.family]
+        for i in np.flatnonzero(np.abs(item.effects.z) > bound).tolist():
+            effect, error = item.effects.effect[i], item.effects.error[i]
+            if item.block.kind == "distance" and abs(mean.effects.effect[i]) < 0.3:  # else it is that of the mean
+                sentence = words.spread_sentence(about(i), effect, error)
+                sentence = sentence.replace("the target's sd is", "the target's typical distance from the median is")
+                tell("spread", "spread", i, effect, error, bound, sentence)
+            elif item.block.kind in ("tail", "probability"):
+                sentence = words.probability_sentence(about(i), item.block.level, effect, error)
+                tell("distribution", item.block.kind, i, effect, error, bound, sentence)
+    return list(found.values())
+
+
+def _pairs(judged: Judged, unknown: Sequence[Judged], names: Sequence[str]) -> list[Finding]:
+    by_kind = {item.block.kind: item for item in unknown}
+    spread = _spread(by_kind["mean"], by_kind["square"])
+    first, second = judged.block.subject.T
+    sizes = np.sqrt(spread.variance[first] * spread.variance[second])
+    drawn_sizes = np.sqrt(spread.drawn_variance[first] * spread.drawn_variance[second])
+    drawn = (judged.drawn - spread.drawn_mean[first] * spread.drawn_mean[second]) / drawn_sizes
+    in_target = judged.drawn + judged.effects.effect - spread.mean[first] * spread.mean[second]
+    correlation = np.clip(in_target / sizes, -1.0, 1.0)
+    effect = correlation - drawn
+    scale_error = correlation**2 * (spread.error[first] ** 2 + spread.error[second] ** 2)
+    error = np.sqrt((judged.effects.error / sizes) ** 2 + scale_error)
+    means = by_kind["mean"].effects.effect
+    is_near = (np.abs(means[first]) < 2.0) & (np.abs(means[second]) < 2.0)
+    found = []
+    for k in np.flatnonzero((np.abs(effect) > bonferroni(len(effect)) * error) & is_near).tolist():
+        pair = (names[first[k]], names[second[k]])
+        sentence = words.correlation_sentence(" and ".join(pair), drawn[k], effect[k], error[k])
+        found.append(words.finding("correlation", pair, effect[k], error[k], LIMITS["correlation"], sentence))
+    return [item for item in found if item is not None]
+
+
+def _log_density(judged: Sequence[Judged], dim: int) -> list[Finding]:
+    bounds, found = _bounds(judged), []
+    for item in judged:
+        effect, error = float(item.effects.effect[0]), float(item.effects.error[0])
+        if not abs(effect) > bounds[item.block.family] * error:
+            continue
+        if item.block.kind == "log density":
+            sentence = words.log_density_sentence(effect, error, dim)
+        else:
+            about = "all unknowns together, by log density"
+            sentence = words.probability_sentence(about, item.block.level, effect, error)
+        found.append(words.finding("log density", (), effect, error, LIMITS[item.block.kind], sentence))
+    kept = [item for item in found if item is not None]
+    return list(words.worst_first(kept))[:2]
+
+
+def _directions(
+    judged: Sequence[Judged], directions: stats.Directions, names: Sequence[str], factor: float
+) -> list[Finding]:
+    """The worst few, with the unknowns that have most weight in them."""
+
+    def unknowns(i: int) -> tuple[str, ...]:
+        weight = np.abs(directions.covectors[:, i])
+        largest = np.argsort(-weight)[:3]
+        return tuple(str(names[k]) for k in largest.tolist() if weight[k] > 0.3 * weight.max())
+
+    def about(i: int) -> str:
+        return f"along a direction (mostly {', '.join(unknowns(i))})"
+
+    return list(words.worst_first(_moments(judged, about, unknowns, factor, "direction")))[:MOST_DIRECTIONS]

@@ -1,0 +1,318 @@
+"""`sivi.check`: planted faults are found and named, exact draws are not, and every form of draws is taken."""
+
+from dataclasses import replace
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import sivi
+from oracles import linear_gaussian_family, linear_gaussian_model
+from sivi.coordinates import DiagonalMap
+from sivi.samplers.run import SamplerRun
+from sivi.targets import LogDensity, ScoreFunction, Target
+from sivi.targets.base import TargetWrapper
+from sivi.verdict import limits
+from sivi.verdict.minibatch import minibatch_finding
+from sivi.verdict.refine import refine
+from unfitted import posterior_of
+
+ROOT = np.array([[1.0, 0.0, 0.0], [0.8, 0.6, 0.0], [0.0, 0.3, 2.0]])
+MEAN = np.array([1.0, -2.0, 0.5])
+PRECISION = jnp.asarray(np.linalg.inv(ROOT @ ROOT.T), jnp.float32)
+CENTRE = jnp.asarray(MEAN, jnp.float32)
+
+
+def gaussian(x):
+    return -0.5 * (x - CENTRE) @ PRECISION @ (x - CENTRE)
+
+
+def exact(seed=0, num=12_000):
+    return MEAN + np.random.default_rng(seed).normal(size=(num, 3)) @ ROOT.T
+
+
+def quick(draws, target=gaussian, **settings):
+    return sivi.check(draws, target, **{"modes": False} | settings)
+
+
+def about(verdict, kind):
+    return {name for item in verdict.findings if item.kind == kind for name in item.unknowns}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_exact_draws_have_no_fault(seed):
+    verdict = quick(exact(seed), key=seed)
+    assert (verdict.level, verdict.findings) == ("no fault found", ())
+    assert str(verdict).startswith("no fault found")
+
+
+def test_draws_that_are_too_narrow():
+    verdict = quick(MEAN + 0.7 * (exact() - MEAN))
+    assert verdict.level == "bad"
+    assert about(verdict, "spread") == {"x[0]", "x[1]", "x[2]"}
+    effects = [item.effect for item in verdict.findings if item.kind == "spread"]
+    np.testing.assert_allclose(effects, -np.log(0.7), atol=0.05)
+    assert "too narrow" in str(verdict)
+
+
+def test_one_unknown_that_is_too_wide():
+    draws = exact()
+    draws[:, 2] = MEAN[2] + 1.3 * (draws[:, 2] - MEAN[2])
+    verdict = quick(draws)
+    assert verdict.level != "no fault found"
+    assert about(verdict, "spread") == {"x[2]"}
+
+
+def test_one_mean_that_is_off():
+    draws = exact()
+    draws[:, 1] += 0.3 * draws[:, 1].std()
+    verdict = quick(draws)
+    assert about(verdict, "mean") == {"x[1]"}
+    (mean,) = [item for item in verdict.findings if item.kind == "mean"]
+    assert abs(mean.effect + 0.3) < 4.0 * mean.error < 0.15
+    assert "x[1]: the draws lie too high" in mean.sentence
+
+
+def test_a_product_of_marginals():
+    rng = np.random.default_rng(0)
+    verdict = quick(np.stack([rng.permutation(column) for column in exact().T], 1))
+    assert verdict.level == "bad"
+    (pair,) = [item for item in verdict.findings if item.kind == "correlation" and item.unknowns == ("x[0]", "x[1]")]
+    assert abs(pair.effect - 0.8) < 0.1
+
+
+def banana(x):
+    return -0.5 * (x[0] ** 2 / 4.0 + (x[1] - 0.5 * x[0] ** 2) ** 2)
+
+
+def test_a_gaussian_with_the_moments_of_a_banana():
+    rng = np.random.default_rng(1)
+    first = 2.0 * rng.normal(size=12_000)
+    draws = np.stack([first, 0.5 * first**2 + rng.normal(size=12_000)], 1)
+    assert quick(draws, banana).level == "no fault found"
+    wrong = rng.multivariate_normal(draws.mean(0), np.cov(draws.T), 12_000)
+    assert quick(wrong, banana).level == "bad"
+
+
+def two_modes(x):
+    left = jnp.log(0.75) - 0.5 * jnp.sum((x + 4.0) ** 2)
+    return jnp.logaddexp(left, jnp.log(0.25) - 0.5 * jnp.sum((x - 4.0) ** 2))
+
+
+def test_a_lost_mode_is_found_and_refined_draws_have_it():
+    draws = np.random.default_rng(2).normal(size=(8000, 2)) - 4.0
+    verdict = sivi.check(draws, two_modes)
+    assert verdict.level == "bad"
+    (lost,) = [item for item in verdict.findings if item.kind == "lost mode"]
+    assert abs(lost.effect - 0.25) < 0.03
+    assert len(verdict.modes) == 2
+    assert len(str(verdict).splitlines()) <= 15
+    sample = np.asarray(verdict.refined.sample(4000))
+    assert abs((sample[:, 0] > 0.0).mean() - 0.25) < 0.03
+
+
+def test_every_form_of_draws():
+    draws = exact()
+    chains = draws.reshape(4, 3000, 3)
+    target = LogDensity(lambda p: gaussian(jnp.concatenate([p["a"][None], p["b"]])), like={"a": 0.0, "b": jnp.zeros(2)})
+    flat = {"a": draws[:, 0], "b": draws[:, 1:]}
+    forms = [
+        (draws, gaussian),
+        (jnp.asarray(draws), gaussian),
+        (chains, gaussian),
+        (SamplerRun(chains, LogDensity(gaussian, 3).layout, 0.1), gaussian),
+        (flat, target),
+        ({"a": chains[..., 0], "b": chains[..., 1:]}, target),
+    ]
+    for form, density in forms:
+        assert quick(form, density).level == "no fault found"
+    flat["a"] = flat["a"] + 0.5
+    assert about(quick(flat, target), "mean") == {"a"}
+
+
+def test_constrained_draws_are_looked_at_on_the_free_scale():
+    target = LogDensity(lambda p: -p["rate"] + 2.0 * jnp.log(p["rate"]), like={"rate": sivi.positive()})
+    draws = np.random.default_rng(0).gamma(3.0, size=8000)
+    assert quick({"rate": draws}, target).level == "no fault found"
+    assert about(quick({"rate": 1.5 * draws}, target), "mean") == {"rate"}
+
+
+def test_correlated_draws_are_thinned_and_few_are_said_to_be_few():
+    rng = np.random.default_rng(3)
+    noise, x = rng.normal(size=(4, 3000, 3)), np.zeros((4, 3000, 3))
+    x[:, 0] = noise[:, 0]
+    for i in range(1, 3000):
+        x[:, i] = 0.95 * x[:, i - 1] + np.sqrt(1.0 - 0.95**2) * noise[:, i]
+    verdict = quick(MEAN + x @ ROOT.T)
+    assert verdict.level == "no fault found"
+    assert "independent ones" in verdict.not_looked_at[0]
+
+
+def test_a_score_alone():
+    target = ScoreFunction(jax.grad(gaussian), dim=3)
+    verdict = quick(exact(), target)
+    assert verdict.level == "no fault found"
+    assert "knows only its score" in " ".join(verdict.not_looked_at)
+    assert quick(MEAN + 0.7 * (exact() - MEAN), target).level == "bad"
+
+
+def posterior(*maps):
+    """The linear-Gaussian family, as a posterior of its own density: exact under the identity."""
+    family = linear_gaussian_family()
+    conditional = family.conditional
+    truth = sivi.targets.GaussianMixture([conditional.b], [conditional.covariance])
+    identity = DiagonalMap(jnp.zeros(3), jnp.ones(3))
+    return replace(posterior_of(family, list(maps) or [identity]), target=truth)
+
+
+def test_a_posterior_that_is_exact():
+    found = posterior().check(modes=False)
+    assert found.level == "no fault found"
+    assert found.cost.gradients > 100_000
+
+
+def test_effects_on_the_linear_gaussian_family_are_the_closed_forms():
+    """x → m + S x moves means by m and sds by S: known effects, which every finding must have within its error."""
+    scale, shift = np.array([0.6, 1.0, 1.5]), np.array([0.0, 0.8, 0.0])
+    wrong = posterior(DiagonalMap(jnp.asarray(shift, jnp.float32), jnp.asarray(scale, jnp.float32)))
+    conditional = wrong.family.conditional
+    centre, sd = np.asarray(conditional.b), np.sqrt(np.diag(np.asarray(conditional.covariance)))
+    verdict = wrong.check(modes=False)
+    mean = (centre - (shift + scale * centre)) / (scale * sd)
+    for item in verdict.findings:
+        if item.kind in ("mean", "spread"):
+            (name,) = item.unknowns
+            i = int(name[2])
+            truth = mean[i] if item.kind == "mean" else -np.log(scale[i])
+            allowed = 4.0 * item.error + (0.1 if "typical" in item.sentence else 0.02)
+            assert abs(item.effect - truth) < allowed, item.sentence
+    assert {"x[0]", "x[2]"} <= about(verdict, "spread")
+    assert "x[1]" in about(verdict, "mean")
+
+
+def test_repeats_that_disagree():
+    identity = DiagonalMap(jnp.zeros(3), jnp.ones(3))
+    shifted = DiagonalMap(jnp.array([0.0, 1.0, 0.0]), jnp.ones(3))
+    assert posterior(identity, identity).check(modes=False).level == "no fault found"
+    verdict = posterior(identity, shifted).check(modes=False)
+    kinds = [item for item in verdict.findings if item.kind == "repeats"]
+    assert [item.unknowns for item in kinds] == [("x[1]",), ("x[1]",)]
+    assert "repeat" in kinds[0].sentence
+
+
+def test_a_posterior_whose_draws_are_not_finite():
+    verdict = posterior(DiagonalMap(jnp.array([jnp.nan, 0.0, 0.0]), jnp.ones(3))).check()
+    assert verdict.level == "bad"
+    assert "100 % of the draws are not finite" in str(verdict)
+
+
+def test_draws_where_the_density_is_zero():
+    draws = np.random.default_rng(0).normal(size=(4000, 1))
+    verdict = quick(draws, lambda x: jnp.where(x[0] > 0.0, -(x[0] ** 2), -jnp.inf))
+    assert verdict.level == "bad"
+    assert "no density" in str(verdict)
+
+
+class Unscaled(TargetWrapper):
+    """A model whose minibatches are not scaled to all data."""
+
+    target: Target
+
+    def log_prob(self, x, batch=None):
+        full = self.target.log_prior(x)
+        value = self.target.log_prob(x, batch)
+        return value if batch is None else full + (value - full) * batch.shape[0] / self.target.num_data
+
+
+def test_a_forgotten_scale_of_minibatches():
+    model = linear_gaussian_model(24)
+    points = np.random.default_rng(0).normal(size=(64, model.dim)).astype(np.float32)
+    full = np.asarray(jax.vmap(model.log_prob)(points))
+    rng = np.random.default_rng(1)
+    assert minibatch_finding(model, 10, points, full, rng) is None
+    found = minibatch_finding(Unscaled(model), 6, points, full, rng)
+    assert found is not None
+    assert found.level == "bad"
+    assert "N/B = 4" in found.sentence
+
+
+def test_more_unknowns_than_a_full_matrix_has():
+    rng = np.random.default_rng(0)
+    sd = np.exp(rng.normal(size=150))
+    scale = jnp.asarray(sd, jnp.float32)
+    draws = sd * rng.normal(size=(6000, 150))
+
+    def density(x):
+        return -0.5 * jnp.sum((x / scale) ** 2)
+
+    assert quick(draws, density, effort=0.25).level == "no fault found"
+    draws[:, 7] *= 0.5
+    assert about(quick(draws, density, effort=0.25), "spread") == {"x[7]"}
+
+
+def test_a_verdict_and_refined_draws_come_back_from_files(tmp_path):
+    verdict = quick(MEAN + 0.7 * (exact() - MEAN))
+    verdict.save(tmp_path / "verdict.sivi")
+    again = sivi.load_verdict(tmp_path / "verdict.sivi")
+    assert isinstance(again, sivi.Verdict)
+    assert str(again) == str(verdict)
+    np.testing.assert_array_equal(again.late, verdict.late)
+    verdict.refined.save(tmp_path / "refined.sivi")
+    refined = sivi.load_verdict(tmp_path / "refined.sivi")
+    np.testing.assert_array_equal(refined.sample(100, 3), verdict.refined.sample(100, 3))
+    with pytest.raises(sivi.FitFileError, match="format 'verdict 1'"):
+        sivi.load(tmp_path / "verdict.sivi")
+
+
+def test_refining_mends_what_is_wrong():
+    draws = MEAN + 0.7 * (exact() - MEAN)
+    refined = refine(draws, gaussian, effort=2.0)
+    assert refined.ended == "no fault found"
+    assert refined.verdict.level == "no fault found"
+    sample = np.asarray(refined.sample(8000))
+    np.testing.assert_allclose(sample.std(0), exact().std(0), rtol=0.06)
+    assert refined.cost.gradients >= refined.verdict.cost.gradients
+
+
+def test_the_plot_shows_the_worst_unknowns_first():
+    pytest.importorskip("matplotlib").use("Agg")
+    draws = exact()
+    draws[:, 2] += 2.0
+    figure = quick(draws).plot(num_unknowns=2)
+    assert [ax.get_title() for ax in figure.axes] == ["x[2]", "x[0]"]
+
+
+def test_data_too_many_for_chains_are_seen_by_minibatches(monkeypatch):
+    """The linear-Gaussian model has a Gaussian posterior, whose mean and covariance are known."""
+    model = linear_gaussian_model(400)
+    mean = np.linalg.solve(
+        -np.asarray(jax.hessian(model.log_prob)(jnp.zeros(model.dim))), model.score(jnp.zeros(model.dim))
+    )
+    root = np.linalg.cholesky(np.linalg.inv(-np.asarray(jax.hessian(model.log_prob)(jnp.zeros(model.dim)))))
+    draws = mean + np.random.default_rng(0).normal(size=(9000, model.dim)) @ root.T
+    monkeypatch.setattr(limits, "SECONDS", 1e-9)
+    verdict = quick(draws, model)
+    assert verdict.level == "no fault found"
+    assert "minibatch scores" in verdict.not_looked_at[0]
+    wrong = mean + 0.7 * (draws - mean)
+    wrong[:, 0] += 0.5 * wrong[:, 0].std()
+    verdict = quick(wrong, model)
+    assert len(about(verdict, "spread")) == model.dim
+    assert len(about(verdict, "mean")) == 1
+    assert refine(wrong, model, verdict=verdict).ended == "not refined"
+
+
+def test_refined_draws_go_to_arviz():
+    pytest.importorskip("arviz_base")
+    tree = quick(exact()).refined.to_arviz(200)
+    assert tree["posterior/x"].shape == (1, 200, 3)
+    np.testing.assert_allclose(tree["posterior/x"].mean(("chain", "draw")), MEAN, atol=0.6)
+
+
+@pytest.mark.usefixtures("x64")
+def test_double_precision():
+    precision, centre = jnp.asarray(np.linalg.inv(ROOT @ ROOT.T)), jnp.asarray(MEAN)
+    verdict = quick(exact(), lambda x: -0.5 * (x - centre) @ precision @ (x - centre))
+    assert verdict.level == "no fault found"
+    assert verdict.late.dtype == np.float64
