@@ -34,7 +34,7 @@ def main(arguments: list[str] | None = None) -> None:
     elif args.report:
         from .report import write_page
 
-        write_page(args.report, args.baseline, args.page)
+        write_page(args.report, args.baseline, args.page, args.beside, args.longer)
     else:
         _check_cores(parser, args)
         run(args)
@@ -150,6 +150,8 @@ def parser_of_arguments() -> argparse.ArgumentParser:
     add("--note", metavar="TEXT", help="what else to say of the machine")
     add("--report", type=Path, metavar="FILE.json", help="write the page of the documentation from these results")
     add("--baseline", type=Path, metavar="FILE.json", help="results of version 0.1, for the page")
+    add("--beside", type=Path, metavar="FILE.json", help="fits and NUTS in turn in one run, for the page")
+    add("--longer", type=Path, metavar="FILE.json", help="results with --steps-times, for the page")
     add("--page", type=Path, default=Path(__file__).resolve().parents[2] / "docs" / "battery.md")
     add("--make-references", action="store_true", help="run the chains of NUTS whose draws are the references")
     add("--times", type=float, default=1.0, help="lengthens those chains")

@@ -1,9 +1,11 @@
 """The page of the documentation, from a file of results."""
 
 import json
+import math
 import textwrap
 from collections.abc import Iterator
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from .posteriors import POSTERIORS
@@ -44,14 +46,34 @@ BARS = {
 }
 
 
-def write_page(results: Path, baseline: Path | None, path: Path) -> None:
-    old = json.loads(baseline.read_text()) if baseline else None
-    path.write_text(page(json.loads(results.read_text()), old, results.name))
+def write_page(
+    results: Path, baseline: Path | None, path: Path, beside: Path | None = None, more: Path | None = None
+) -> None:
+    old, alternating, longer = (json.loads(p.read_text()) if p else None for p in (baseline, beside, more))
+    path.write_text(page(json.loads(results.read_text()), old, results.name, alternating, longer))
 
 
-def page(results: dict[str, Any], baseline: dict[str, Any] | None = None, file: str = "battery.json") -> str:
-    """The whole page in Markdown; `file` is what the results are called."""
+def page(
+    results: dict[str, Any],
+    baseline: dict[str, Any] | None = None,
+    file: str = "battery.json",
+    beside: dict[str, Any] | None = None,
+    longer: dict[str, Any] | None = None,
+) -> str:
+    """The whole page in Markdown.
+
+    Args:
+        results: The runs that are judged.
+        baseline: Those of version 0.1.
+        file: What the results are called.
+        beside: Fits and NUTS in turn, in one run, for their seconds and the errors of NUTS.
+        longer: Runs with more updates, without a stop rule.
+    """
     rows, old = results["rows"], baseline["rows"] if baseline else []
+    judged = rows
+    if beside:
+        rows = [row for row in rows if row["method"] == "sivi"]
+        rows = rows + [row for row in beside["rows"] if row["method"] == "nuts"]
     names = [name for name in POSTERIORS if (name, "sivi") in groups(rows)]
     lines = [_introduction(results, len(names), file)]
     for part, title in (("everyday", "Everyday posteriors"), ("hard", "Hard posteriors")):
@@ -60,6 +82,10 @@ def page(results: dict[str, Any], baseline: dict[str, Any] | None = None, file: 
             lines += [f"## {title}\n", _wrapped(BARS[part]) + "\n", *_table(own, rows, old, part), ""]
             lines += [*_nuts(own, rows), ""]
     lines += ["## Seconds\n", *_seconds(names, rows, old), ""]
+    if beside:
+        lines += ["## Seconds beside NUTS\n", *_beside(beside), ""]
+    if longer:
+        lines += ["## More updates\n", *_longer(longer, judged), ""]
     lines += [*_failures(rows)]
     lines += ["## The posteriors and their references\n", *_posteriors()]
     return "\n".join(lines).rstrip() + "\n"
@@ -150,6 +176,55 @@ def _seconds(names: list[str], rows: Rows, old: Rows) -> Iterator[str]:
                 cells = [f"{mean:.1f} ({num})" if num else "–" for mean, num in means]
                 cells += [_count(data, method, own) for data, method in every]
                 yield f"| {part}, {half} | {' | '.join(cells)} |"
+
+
+def _beside(beside: dict[str, Any]) -> Iterator[str]:
+    """Fits and NUTS in turn, in one run."""
+    found, cores = groups(beside["rows"]), beside["machine"]["cores_each"]
+    yield (
+        _wrapped(
+            f"Both in turn, in one run, each in a fresh process with {cores} CPU core{'s' if cores != 1 else ''}, key "
+            f"{', '.join(map(str, beside['keys']))}; from the call to 4,000 draws on the host, compiling included. "
+            f"{beside.get('note') or ''}"
+        )
+        + "\n"
+    )
+    yield "| posterior | fit, s | NUTS, s | fit / NUTS | fit meets its bars | NUTS does |"
+    yield "|---|---|---|---|---|---|"
+    ratios = []
+    for name in POSTERIORS:
+        fit, nuts = found.get((name, "sivi"), []), found.get((name, "nuts"), [])
+        if fit and nuts and (a := middle(fit, "seconds")) and (b := middle(nuts, "seconds")):
+            ratios.append(a / b)
+            yield f"| {name} | {a:.0f} | {b:.0f} | {a / b:.1f} | {met(fit)} | {met(nuts)} |"
+    if ratios:
+        mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
+        yield f"| geometric mean of {len(ratios)} | | | {mean:.2f} | | |"
+
+
+def _longer(longer: dict[str, Any], before: Rows) -> Iterator[str]:
+    """The distance after more updates without a stop rule, over that of the default call with the same keys."""
+    times = longer["steps_times"]
+    yield (
+        _wrapped(
+            f"The same fits with {times:g} times the updates that they had taken, and no stop rule (`stop=None`): one "
+            f"long round. Sliced Wasserstein distances are medians over keys, in units of their floor. "
+            f"{longer.get('note') or ''}"
+        )
+        + "\n"
+    )
+    yield "| posterior | keys | updates | SW / floor before | after | after / before, or the floor where larger |"
+    yield "|---|---|---|---|---|---|"
+    first = {(row["posterior"], row["key"]): row for row in before if row["method"] == "sivi"}
+    for (name, _), runs in groups(longer["rows"]).items():
+        pairs = [(first[name, r["key"]], r) for r in runs if r.get("distance") and (name, r["key"]) in first]
+        if not pairs:
+            continue
+        floor = pairs[0][0]["distance_floor"]
+        was, now = (median(pair[i]["distance"] for pair in pairs) for i in (0, 1))
+        keys, updates = ", ".join(str(r["key"]) for _, r in pairs), median(r["updates"] for _, r in pairs)
+        distances = f"{was / floor:.2f} | {now / floor:.2f} | {now / max(was, floor):.2f}"
+        yield f"| {name} | {keys} | {updates:.0f} | {distances} |"
 
 
 def _count(rows: Rows, method: str, names: set[str]) -> str:
