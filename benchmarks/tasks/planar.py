@@ -1,4 +1,4 @@
-"""Targets in the plane and on the line: the paper's three, separated modes, badly scaled and funnel-shaped ones."""
+"""Targets in the plane and on the line: the paper's three, separated modes and a badly scaled one."""
 
 import jax.numpy as jnp
 import numpy as np
@@ -90,20 +90,6 @@ def line_draws(rng: np.random.Generator, num: int) -> np.ndarray:
     return rng.normal(mean[component], sd[component])[:, None]
 
 
-def funnel(dim: int, sd: float) -> Task:
-    """Neal's funnel, v ~ N(0, sd²) and the others N(0, exp(v)) given v."""
-
-    def log_density(x: jnp.ndarray) -> jnp.ndarray:
-        return norm.logpdf(x[0], 0.0, sd) + jnp.sum(norm.logpdf(x[1:], 0.0, jnp.exp(0.5 * x[0])))
-
-    def draws(rng: np.random.Generator, num: int) -> np.ndarray:
-        v = rng.normal(0.0, sd, size=(num, 1))
-        return np.concatenate([v, np.exp(0.5 * v) * rng.normal(size=(num, dim - 1))], axis=1)
-
-    about = f"Neal's funnel in {dim} dimensions, v ~ N(0, {sd}²)"
-    return Task(f"funnel-{dim}", about, lambda: (log_density, {"dim": dim}), reference=draws)
-
-
 TASKS = [
     kl_task("banana", "the paper's banana", Banana()),
     kl_task("multimodal", "the paper's two modes", Multimodal()),
@@ -117,6 +103,4 @@ TASKS = [
     modes_task("three-in-10d", "three Gaussians in 10 dimensions, weights .5, .3, .2", three_in_ten(), {}),
     Task("banana-scaled", "the banana times (1000, 0.001)", scaled_banana, reference=scaled_banana_draws),
     Task("line", "two overlapping components in one dimension", line, reference=line_draws),
-    funnel(2, 1.5),
-    funnel(10, 1.0),
 ]
