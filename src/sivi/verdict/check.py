@@ -189,7 +189,8 @@ def check_draws(
     late = drift.late.reshape(-1, target.dim)
     if modes and not is_short and target.knows_log_prob:
         try:
-            search = find_modes(mode_key, target, frame, tuned, drift.starts, drift.late[-1], reference, effort=effort)
+            ends = drift.late[-1]
+            search = find_modes(mode_key, target, frame, tuned, drift.starts, ends, reference, size=size, effort=effort)
         except KeyboardInterrupt:
             notes.append("modes: interrupted")
     elif not modes:
