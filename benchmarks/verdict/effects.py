@@ -97,7 +97,8 @@ def _of_coordinates(drawn: stats.Points, true: stats.Points, blocks: Sequence[st
     found["mean"] = float(_severity(by_kind["mean"].values, drawn, true, LIMITS["mean"].doubtful).max())
     variances = [np.maximum(z.var(0, dtype=float), 1e-12) for z in (z_q, z_p)]
     spread = np.abs(0.5 * np.log(np.maximum(variances[1] / variances[0], 0.01)))
-    error = np.sqrt(sum(((z - z.mean(0)) ** 2).var(0) / v**2 / (4 * len(z)) for z, v in zip((z_q, z_p), variances)))
+    pairs = zip((z_q, z_p), variances, strict=True)
+    error = np.sqrt(sum(((z - z.mean(0)) ** 2).var(0) / v**2 / (4 * len(z)) for z, v in pairs))
     severity = np.maximum(spread - ERRORS_BEYOND_LIMIT * error, 0.0) / LIMITS["spread"].doubtful
     found["spread"] = float(np.where(mean_change < 2.0, severity, 0.0).max())
     for block in blocks:

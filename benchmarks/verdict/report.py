@@ -16,10 +16,10 @@ orphan: true
 
 # Measurements of the verdict
 
-What `sivi.check` says of draws that are known to be wrong, of exact draws, and of real fits. A planted fault is a change
-of exact draws; its true effect is computed from large sets of draws with the statistics of the check, and it is counted
-only where that exceeds a limit of "doubtful". Effects are in such limits. Intervals are those of Clopper and Pearson,
-95 %.
+What `sivi.check` says of draws that are known to be wrong, of exact draws, and of real fits. A planted fault is a
+change of exact draws; its true effect is computed from large sets of draws with the statistics of the check, and it is
+counted only where that exceeds a limit of "doubtful". Effects are in such limits. Intervals are those of Clopper and
+Pearson, 95 %.
 """
 TITLES = {
     ("planted", "first"): "Planted faults and exact draws: the first set",

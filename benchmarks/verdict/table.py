@@ -160,9 +160,8 @@ def cost_lines(rows: list[Row]) -> list[str]:
     ]
     battery = [row for row in told if "fit_seconds" in row]
     within = sum(row["seconds"] <= max(12.0, row["fit_seconds"]) for row in battery)
-    found = [
-        f"Median over the battery: {middle(battery, 'seconds')} s; {within} of {len(battery)} within 12 s or the fit's own time."
-    ]
+    within = f"{within} of {len(battery)} within 12 s or the fit's own time"
+    found = [f"Median over the battery: {middle(battery, 'seconds')} s; {within}."]
     header = ["posterior", "unknowns", "fit, s", "check with compile, s", "million gradients", "peak memory, GB"]
     return [*found, "", *markdown(header, table)]
 
