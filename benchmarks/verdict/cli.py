@@ -68,8 +68,8 @@ def fits(args: argparse.Namespace) -> list[dict[str, Any]]:
     names = [name for name in args.targets or POSTERIORS if name in POSTERIORS]
     jobs = [
         {"kind": "fit", "posterior": name, "method": method, "length": length, "key": key}
-        for length in ("full", "tenth")
-        for method in OBJECTIVES
+        for length in args.lengths
+        for method in args.methods or OBJECTIVES
         for name in names
         for key in args.keys
     ]
@@ -179,6 +179,8 @@ def parser_of_arguments() -> argparse.ArgumentParser:
     add("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4], help="of planted faults")
     add("--exact", type=int, default=17, metavar="N", help="sets of exact draws of every target (%(default)s)")
     add("--keys", type=int, nargs="+", default=[0, 1], help="of real fits")
+    add("--methods", nargs="+", choices=("default", "mixture-kl", "score-matching"), help="of real fits (default: all)")
+    add("--lengths", nargs="+", choices=("full", "tenth"), default=["full", "tenth"], help="of real fits")
     add("--no-nuts", action="store_true", help="with --refine: leave out NUTS")
     add("--chunk", type=int, default=25, metavar="N", help="cases of a process, at most (%(default)s)")
     add("--jobs", type=int, default=1, help="processes at once")
