@@ -19,6 +19,8 @@ from .faults import nearest_mode
 from .known import Known
 
 Severities = dict[str, float]
+#: The severity of draws so far away that it is no number.
+BEYOND = 1e6
 
 
 def log_probs(target: Target, draws: np.ndarray) -> np.ndarray:
@@ -58,7 +60,7 @@ def true_effects(p: np.ndarray, q: np.ndarray, log_prob_p: np.ndarray, log_prob_
             )
     else:
         found["zero density"] = float(np.mean(~np.isfinite(log_prob_q))) / LIMITS["zero density"].doubtful
-    return found
+    return {name: value if np.isfinite(value) else BEYOND for name, value in found.items()}
 
 
 def mode_effects(known: Known, q: np.ndarray) -> Severities:

@@ -14,8 +14,9 @@ from sivi.objectives import MixtureKL, ScoreMatching
 from sivi.targets import Target, as_target
 from sivi.verdict.refine import refine
 
-from .child import check_of_draws, facts_of, generator, log_probs, mode_effects, moments_of, true_effects
-from .faults import FAULTS
+from .child import check_of_draws, facts_of, generator
+from .effects import BEYOND, log_probs, mode_effects, true_effects
+from .faults import FAULTS, moments_of
 from .known import Known, Unscaled, gaussian, of_battery
 from .sets import SETS
 
@@ -95,13 +96,13 @@ def fit_row(job: Row) -> Row:
 def severity_of(name: str, drawn: np.ndarray) -> Row:
     """Against the reference; draws that are no numbers are as wrong as can be."""
     if not np.isfinite(drawn).all() or np.abs(drawn).max() > 1e18:
-        return {"severity": 1e6, "worst": "not finite"}
+        return {"severity": BEYOND, "worst": "not finite"}
     target, reference = target_of(name), reference_draws(name)
     found = true_effects(reference, drawn, log_probs(target, reference), log_probs(target, drawn))
     if (known := known_of(name)) is not None:
         found |= mode_effects(known, drawn)
     worst = max(found, key=lambda kind: found[kind])
-    return {"severity": round(float(min(found[worst], 1e6)), 3), "worst": worst}
+    return {"severity": round(float(min(found[worst], BEYOND)), 3), "worst": worst}
 
 
 def cost_row(job: Row) -> Row:

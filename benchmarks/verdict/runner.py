@@ -34,11 +34,13 @@ def planted_jobs(
     """
     jobs = []
     for name in sorted(dims, key=lambda name: -dims[name]):
-        cases = [(fault, seed) for seed in seeds for fault in faults[name]]
+        # Seeds of a fault stay together: its true effect is computed once in a process.
+        cases = [(fault, seed) for fault in faults[name] for seed in seeds]
         cases += [("exact", 100 + seed) for seed in range(num_exact)]
         pieces = -(-len(cases) // chunk)
         for piece in range(pieces):
-            jobs.append({"kind": "planted", "set": set_name, "target": name, "cases": cases[piece::pieces]})
+            first, last = (len(cases) * end // pieces for end in (piece, piece + 1))
+            jobs.append({"kind": "planted", "set": set_name, "target": name, "cases": cases[first:last]})
     return jobs
 
 
