@@ -51,8 +51,8 @@ def reference_draws(name: str) -> np.ndarray:
     return known.exact(np.random.default_rng(4), 50_000) if known is not None else reference_of(POSTERIORS[name]).free
 
 
-def fitted(job: Row) -> tuple[sivi.Posterior, float]:
-    """The fit that a job asks for, and its seconds with compilation."""
+def fitted(job: Row) -> tuple[sivi.Posterior, float, str | None]:
+    """The fit that a job asks for, its seconds with compilation, and its error, if it ended in one."""
     name, defect, settings = job["posterior"], job.get("defect"), {}
     if defect == "forgotten":
         known = SETS["first"][name]
@@ -71,9 +71,12 @@ def fitted(job: Row) -> tuple[sivi.Posterior, float]:
     start = time.perf_counter()
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        posterior = sivi.fit(target, **what, key=job["key"], progress=False, **settings)
+        try:
+            posterior, raised = sivi.fit(target, **what, key=job["key"], progress=False, **settings), None
+        except sivi.FitDiverged as error:  # which has the last good state
+            posterior, raised = error.posterior, " ".join(str(error).split())[:300]
         np.asarray(posterior.unconstrained(4000, key=0))
-    return posterior, time.perf_counter() - start
+    return posterior, time.perf_counter() - start, raised
 
 
 def _negative(density: Any) -> Any:
@@ -83,20 +86,26 @@ def _negative(density: Any) -> Any:
 def fit_row(job: Row) -> Row:
     """A fit, how wrong it truly is, and what its check says."""
     name = job["posterior"]
-    posterior, seconds = fitted(job)
-    row: Row = {"dim": posterior.dim, "fit_seconds": round(seconds, 2), "updates": int(posterior.step)}
+    posterior, seconds, raised = fitted(job)
+    row: Row = {"raised": raised} if raised else {}
+    row |= {"dim": posterior.dim, "fit_seconds": round(seconds, 2), "updates": int(posterior.step)}
     row["warned"] = [remark.kind for remark in posterior.warnings]
     drawn = np.asarray(posterior.unconstrained(FIT_DRAWS, key=1000 + job["key"]), float)
     row |= severity_of(name, drawn)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        return row | facts_of(posterior.check(key=job["key"]))
+        try:
+            return row | facts_of(posterior.check(key=job["key"]))
+        except Exception as error:
+            return row | {"failed": f"check: {type(error).__name__}: {' '.join(str(error).split())}"[:500]}
 
 
 def severity_of(name: str, drawn: np.ndarray) -> Row:
     """Against the reference; draws that are no numbers are as wrong as can be."""
     if not np.isfinite(drawn).all() or np.abs(drawn).max() > 1e18:
         return {"severity": BEYOND, "worst": "not finite"}
+    if (drawn.std(0) <= 1e-6 * np.abs(drawn).max(0)).any():
+        return {"severity": BEYOND, "worst": "constant"}
     target, reference = target_of(name), reference_draws(name)
     found = true_effects(reference, drawn, log_probs(target, reference), log_probs(target, drawn))
     if (known := known_of(name)) is not None:
@@ -109,7 +118,7 @@ def cost_row(job: Row) -> Row:
     """Seconds of a check with compilation: of the default call's fit, or of exact draws in many dimensions."""
     name = job["posterior"]
     if not name.startswith("wide-"):
-        posterior, seconds = fitted(job)
+        posterior, seconds, _ = fitted(job)
         return {"dim": posterior.dim, "fit_seconds": round(seconds, 2)} | facts_of(posterior.check(key=job["key"]))
     known = wide(int(name.removeprefix("wide-")))
     draws = known.exact(np.random.default_rng(0), 22_000)
@@ -131,7 +140,7 @@ def refine_row(job: Row) -> Row:
     if known is None:
         raise ValueError(f"posterior must have exact draws for --refine; {name} has none.")
     if job["start"] == "fit":
-        start, seconds = fitted(job)
+        start, seconds, _ = fitted(job)
         before = np.asarray(start.unconstrained(FIT_DRAWS, key=1000 + key), float)
     else:
         variant = key % FAULTS[job["start"]].variants(known)
