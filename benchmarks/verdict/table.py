@@ -147,7 +147,7 @@ def fit_lines(rows: list[Row]) -> list[str]:
     ]
     found += markdown(["fit", "length", *groups], table)
     if raised := [row for row in rows if row.get("raised")]:
-        found += ["", f"{len(raised)} fits ended in an error of their own; their last good state was checked."]
+        found += ["", f"Fits that ended in an error of their own, whose last good state was checked: {len(raised)}."]
     missed = [row for row in groups["more than two limits"] if not row["flagged"]]
     alarms = [row for row in groups["less than a limit"] if row["flagged"]]
     return found + _named("Missed", missed) + _named("False alarms", alarms)
