@@ -1,0 +1,1 @@
+"""What `sivi.check` sees and what it takes for a fault that is none; `python benchmarks/verdict --help`."""

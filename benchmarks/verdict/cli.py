@@ -1,0 +1,194 @@
+"""The command line."""
+
+import argparse
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+EPILOG = """\
+Many cases of one target share a process, so that programs are compiled once. Every row is written to --output as soon
+as it is there; --resume leaves out what is there already.
+
+  python benchmarks/verdict --set first --jobs 16 --cores 1 --output benchmarks/results/verdict_first.json
+  python benchmarks/verdict --set second --jobs 16 --cores 1 --output benchmarks/results/verdict_second.json
+  python benchmarks/verdict --fits --jobs 16 --cores 1 --output benchmarks/results/verdict_fits.json
+  python benchmarks/verdict --cost --jobs 8 --cores 2 --output benchmarks/results/verdict_cost.json
+  python benchmarks/verdict --refine --jobs 8 --cores 2 --output benchmarks/results/verdict_refine.json
+  python benchmarks/verdict --report benchmarks/results/verdict_*.json
+"""
+#: Of --refine: where separated modes have wrong weights, and fits of what is curved or a funnel.
+REFINED = {
+    "weights": ("two-modes-2", "two-modes-10", "five-uneven", "eight-even"),
+    "fit": ("eight-even", "five-uneven", "curved-pairs", "schools-centred", "funnel-2", "funnel-10"),
+}
+
+
+def main(arguments: list[str] | None = None) -> None:
+    parser = parser_of_arguments()
+    args = parser.parse_args(arguments)
+    if args.report:
+        from .report import write_page
+
+        write_page(args.report, args.page)
+        return
+    count = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    args.cores = args.cores or max(1, count // max(args.jobs, 1))
+    if args.jobs < 1 or args.jobs * args.cores > count:
+        parser.error(f"--jobs times --cores must be at most the number of cores, {count}")
+    mode = next((name for name in ("fits", "cost", "refine") if getattr(args, name)), "planted")
+    try:
+        jobs = {"planted": planted, "fits": fits, "cost": cost, "refine": refinement}[mode](args)
+    except KeyError as error:
+        parser.error(f"no such target or fault: {error}")
+    run(args, mode, jobs)
+
+
+def planted(args: argparse.Namespace) -> list[dict[str, Any]]:
+    """Jobs of a set of targets; leaves out cases that a file has."""
+    from .faults import FAULTS
+    from .runner import planted_jobs
+    from .sets import SETS
+
+    known = {name: SETS[args.set][name] for name in args.targets or SETS[args.set]}
+    wanted = args.faults if args.faults is not None else list(FAULTS)
+    faults = {name: [fault for fault in wanted if FAULTS[fault].applies(item)] for name, item in known.items()}
+    dims = {name: item.dim for name, item in known.items()}
+    return planted_jobs(args.set, dims, faults, args.seeds, args.exact, args.chunk)
+
+
+def fits(args: argparse.Namespace) -> list[dict[str, Any]]:
+    """Jobs of real fits: full ones first."""
+    from battery.posteriors import POSTERIORS
+
+    from .fits import OBJECTIVES, WRONG_SIGN
+    from .sets import SETS
+
+    names = [name for name in args.targets or POSTERIORS if name in POSTERIORS]
+    jobs = [
+        {"kind": "fit", "posterior": name, "method": method, "length": length, "key": key}
+        for length in args.lengths
+        for method in args.methods or OBJECTIVES
+        for name in names
+        for key in args.keys
+    ]
+    defects = [(name, "wrong-sign") for name in names if name in WRONG_SIGN]
+    models = [name for name, known in SETS["first"].items() if known.batch_size is not None]
+    defects += [(name, "forgotten") for name in models if not args.targets or name in args.targets]
+    return jobs + [
+        {"kind": "fit", "posterior": name, "method": "default", "length": "tenth", "defect": defect, "key": key}
+        for name, defect in defects
+        for key in args.keys
+    ]
+
+
+def cost(args: argparse.Namespace) -> list[dict[str, Any]]:
+    """Jobs of one check each, of a default fit or of exact draws in many dimensions."""
+    from battery.posteriors import POSTERIORS
+
+    from .fits import WIDE_DIMS
+
+    names = args.targets or [*(f"wide-{dim}" for dim in reversed(WIDE_DIMS)), *POSTERIORS]
+    return [{"kind": "cost", "posterior": name, "key": key} for name in names for key in args.keys[:1]]
+
+
+def refinement(args: argparse.Namespace) -> list[dict[str, Any]]:
+    return [
+        {"kind": "refine", "posterior": name, "start": start, "key": key, "no_nuts": args.no_nuts}
+        for start, names in REFINED.items()
+        for name in names
+        for key in args.keys
+        if not args.targets or name in args.targets
+    ]
+
+
+def run(args: argparse.Namespace, mode: str, jobs: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Run jobs, print their rows and write them."""
+    from . import runner, table
+
+    rows = old_rows(args.output) if args.resume and args.output else []
+    jobs = without(jobs, rows)
+    content = {
+        "script": "benchmarks/verdict",
+        "mode": mode,
+        "set": args.set if mode == "planted" else None,
+        "seeds": args.seeds if mode == "planted" else args.keys,
+        "exact": args.exact if mode == "planted" else None,
+        "note": args.note,
+        "versions": runner.versions(None),
+        "machine": runner.machine(args.jobs, args.cores),
+    }
+    for row in runner.rows_of(jobs, args.jobs, args.cores, args.limit):
+        rows.append(row)
+        print(table.line_of(row), flush=True)
+        if args.output:
+            _write(args.output, content | {"rows": rows})
+    print("\n" + "\n".join(table.lines(mode, rows)))
+    return rows
+
+
+#: What a row is known by.
+_NAMES = ("target", "fault", "seed", "posterior", "method", "length", "defect", "start", "key")
+
+
+def _identity(row: dict[str, Any]) -> tuple[Any, ...]:
+    return tuple(row.get(name) for name in _NAMES)
+
+
+def without(jobs: list[dict[str, Any]], rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Jobs less what rows say is done."""
+    done, left = {_identity(row) for row in rows}, []
+    for job in jobs:
+        if "cases" in job:
+            cases = [
+                c for c in job["cases"] if _identity({"target": job["target"], "fault": c[0], "seed": c[1]}) not in done
+            ]
+            left += [job | {"cases": cases}] if cases else []
+        elif _identity(job) not in done:
+            left.append(job)
+    return left
+
+
+def old_rows(path: Path) -> list[dict[str, Any]]:
+    rows = json.loads(path.read_text())["rows"] if path.exists() else []
+    return [row for row in rows if not row.get("unfinished")]
+
+
+def _write(path: Path, content: dict[str, Any]) -> None:
+    """Whole or not at all."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.with_suffix(".tmp").write_text(json.dumps(content, indent=1) + "\n")
+    path.with_suffix(".tmp").replace(path)
+
+
+def parser_of_arguments() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python benchmarks/verdict",
+        description="Planted faults, exact draws and real fits, and what `sivi.check` says of them.",
+        epilog=EPILOG,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--set", choices=("first", "second"), default="first", help="targets of planted faults (%(default)s)")
+    add("--fits", action="store_true", help="real fits of the battery instead")
+    add("--cost", action="store_true", help="seconds of a check of every battery posterior instead")
+    add("--refine", action="store_true", help="draws before and after refinement instead, with NUTS beside")
+    add("--targets", nargs="+", metavar="NAME", help="targets or posteriors (default: all)")
+    add("--faults", nargs="*", metavar="NAME", help="planted faults (default: all; none after the option: exact alone)")
+    add("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4], help="of planted faults")
+    add("--exact", type=int, default=17, metavar="N", help="sets of exact draws of every target (%(default)s)")
+    add("--keys", type=int, nargs="+", default=[0, 1], help="of real fits")
+    add("--methods", nargs="+", choices=("default", "mixture-kl", "score-matching"), help="of real fits (default: all)")
+    add("--lengths", nargs="+", choices=("full", "tenth"), default=["full", "tenth"], help="of real fits")
+    add("--no-nuts", action="store_true", help="with --refine: leave out NUTS")
+    add("--chunk", type=int, default=25, metavar="N", help="cases of a process, at most (%(default)s)")
+    add("--jobs", type=int, default=1, help="processes at once")
+    add("--cores", type=int, help="cores of each")
+    add("--limit", type=float, default=float("inf"), metavar="SECONDS", help="stop then; rows that are done are kept")
+    add("--output", type=Path, metavar="FILE.json")
+    add("--resume", action="store_true", help="leave out what --output has, and add to it")
+    add("--note", metavar="TEXT", help="what else to say of the machine")
+    add("--report", type=Path, nargs="+", metavar="FILE.json", help="write the page of tables from these results")
+    add("--page", type=Path, default=ROOT / "docs" / "verdict_tables.md")
+    return parser

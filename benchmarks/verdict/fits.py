@@ -1,0 +1,190 @@
+"""Real fits: what the check says of them, what it costs, and what refinement mends."""
+
+import time
+import warnings
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+import sivi
+from battery.measure import measure
+from battery.posteriors import POSTERIORS
+from battery.reference import Reference, reference_of
+from sivi.objectives import MixtureKL, ScoreMatching
+from sivi.targets import Target, as_target
+from sivi.verdict.refine import refine
+
+from .child import check_of_draws, facts_of, generator
+from .effects import BEYOND, log_probs, mode_effects, true_effects
+from .faults import FAULTS, moments_of
+from .known import Known, Unscaled, of_battery
+from .sets import SETS
+
+Row = dict[str, Any]
+OBJECTIVES = {"default": lambda: None, "mixture-kl": MixtureKL, "score-matching": ScoreMatching}
+#: Posteriors that are also fitted with the sign of their log density wrong.
+WRONG_SIGN = ("linear", "logistic", "schools", "far", "banana", "curved-pairs")
+#: Draws of a fit, for its true effect, and of the sets whose distance is measured.
+FIT_DRAWS = 20_000
+#: Gaussians for the cost in many dimensions.
+WIDE_DIMS = (100, 2000)
+
+
+def known_of(name: str) -> Known | None:
+    """A target of the first set, or a posterior of the battery with exact draws."""
+    if name in SETS["first"]:
+        return SETS["first"][name]
+    return of_battery(POSTERIORS[name]) if POSTERIORS[name].exact is not None else None
+
+
+def target_of(name: str) -> Target:
+    known = known_of(name)
+    if known is not None:
+        return known.target
+    function, what = POSTERIORS[name].problem()
+    return as_target(function, **what)
+
+
+def reference_draws(name: str) -> np.ndarray:
+    """Free numbers: exact, or those of NUTS that the battery has stored."""
+    known = known_of(name)
+    return known.exact(np.random.default_rng(4), 50_000) if known is not None else reference_of(POSTERIORS[name]).free
+
+
+def fitted(job: Row) -> tuple[sivi.Posterior, float, str | None]:
+    """The fit that a job asks for, its seconds with compilation, and its error, if it ended in one."""
+    name, defect, settings = job["posterior"], job.get("defect"), {}
+    if defect == "forgotten":
+        known = SETS["first"][name]
+        target, what, settings = Unscaled(known.target), {}, {"batch_size": known.batch_size}
+    else:
+        target, what = SETS["first"][name].problem() if name in SETS["first"] else POSTERIORS[name].problem()
+    if defect == "wrong-sign":
+        density = target.log_prob if isinstance(target, Target) else target
+        what = what or {"dim": target.dim}
+        target = _negative(density)
+    if job.get("length") == "tenth":
+        whole = as_target(target, **what)
+        settings |= {"num_steps": sivi.defaults.recipe(whole.dim, whole.num_data).num_steps // 10, "stop": None}
+    objective = OBJECTIVES[job.get("method", "default")]()
+    settings |= {} if objective is None else {"objective": objective}
+    start = time.perf_counter()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            posterior, raised = sivi.fit(target, **what, key=job["key"], progress=False, **settings), None
+        except sivi.FitDiverged as error:  # which has the last good state
+            posterior, raised = error.posterior, " ".join(str(error).split())[:300]
+        np.asarray(posterior.unconstrained(4000, key=0))
+    return posterior, time.perf_counter() - start, raised
+
+
+def _negative(density: Any) -> Any:
+    return lambda x: -density(x)
+
+
+def fit_row(job: Row) -> Row:
+    """A fit, how wrong it truly is, and what its check says."""
+    name = job["posterior"]
+    posterior, seconds, raised = fitted(job)
+    row: Row = {"raised": raised} if raised else {}
+    row |= {"dim": posterior.dim, "fit_seconds": round(seconds, 2), "updates": int(posterior.step)}
+    row["warned"] = [remark.kind for remark in posterior.warnings]
+    drawn = np.asarray(posterior.unconstrained(FIT_DRAWS, key=1000 + job["key"]), float)
+    row |= severity_of(name, drawn)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        try:
+            return row | facts_of(posterior.check(key=job["key"]))
+        except Exception as error:
+            return row | {"failed": f"check: {type(error).__name__}: {' '.join(str(error).split())}"[:500]}
+
+
+def severity_of(name: str, drawn: np.ndarray) -> Row:
+    """Against the reference; draws that are no numbers are as wrong as can be."""
+    if not np.isfinite(drawn).all() or np.abs(drawn).max() > 1e18:
+        return {"severity": BEYOND, "worst": "not finite"}
+    if (drawn.std(0) <= 1e-6 * np.abs(drawn).max(0)).any():
+        return {"severity": BEYOND, "worst": "constant"}
+    target, reference = target_of(name), reference_draws(name)
+    found = true_effects(reference, drawn, log_probs(target, reference), log_probs(target, drawn))
+    if (known := known_of(name)) is not None:
+        found |= mode_effects(known, drawn)
+    worst = max(found, key=lambda kind: found[kind])
+    return {"severity": round(float(min(found[worst], BEYOND)), 3), "worst": worst}
+
+
+def cost_row(job: Row) -> Row:
+    """Seconds of a check with compilation: of the default call's fit, or of exact draws in many dimensions."""
+    name = job["posterior"]
+    if not name.startswith("wide-"):
+        posterior, seconds, _ = fitted(job)
+        return {"dim": posterior.dim, "fit_seconds": round(seconds, 2)} | facts_of(posterior.check(key=job["key"]))
+    known = wide(int(name.removeprefix("wide-")))
+    draws = known.exact(np.random.default_rng(0), 22_000)
+    return {"dim": known.dim} | facts_of(check_of_draws(draws, known.target, job["key"], None))
+
+
+def wide(dim: int) -> Known:
+    """A Gaussian with three common factors, x = B f + e; by Woodbury's identity its density takes O(dim) steps."""
+    rng = np.random.default_rng(41)
+    loading, variance = 0.5 * rng.normal(size=(dim, 3)), rng.uniform(0.5, 2.0, size=dim)
+    scaled = loading / variance[:, None]
+    inner = np.linalg.inv(np.linalg.cholesky(np.eye(3) + loading.T @ scaled))
+    correction, precision = jnp.asarray(scaled @ inner.T), jnp.asarray(1.0 / variance)
+
+    def log_density(x: jax.Array) -> jax.Array:
+        return -0.5 * (jnp.sum(precision * x**2) - jnp.sum((x @ correction) ** 2))
+
+    def draws(rng: np.random.Generator, num: int) -> np.ndarray:
+        return rng.normal(size=(num, 3)) @ loading.T + np.sqrt(variance) * rng.normal(size=(num, dim))
+
+    return Known(f"wide-{dim}", "three common factors", lambda: (log_density, {"dim": dim}), draws)
+
+
+def refine_row(job: Row) -> Row:
+    """Numbers before and after refinement, and those of NUTS."""
+    name, key = job["posterior"], job["key"]
+    known = known_of(name)
+    if known is None:
+        raise ValueError(f"posterior must have exact draws for --refine; {name} has none.")
+    if job["start"] == "fit":
+        start, seconds, _ = fitted(job)
+        before = np.asarray(start.unconstrained(FIT_DRAWS, key=1000 + key), float)
+    else:
+        variant = key % FAULTS[job["start"]].variants(known)
+        rng = generator(known, job["start"], key, 6)
+        before = start = FAULTS[job["start"]].draws(known, moments_of(known), rng, 22_000, variant)
+        seconds = 0.0
+    target = None if job["start"] == "fit" else known.target
+    refined = refine(start, target, key=key)
+    after = np.asarray(refined.unconstrained(min(FIT_DRAWS, len(refined.draws)), key=0), float)
+    row: Row = {"dim": known.dim, "fit_seconds": round(seconds, 2), "before": numbers(known, before)}
+    row |= {"after": numbers(known, after), "ended": refined.ended, "seconds": round(refined.cost.seconds, 2)}
+    row |= {"gradients": refined.cost.gradients}
+    return row | ({} if job.get("no_nuts") else {"nuts": _nuts(known, key)})
+
+
+def numbers(known: Known, draws: np.ndarray) -> Row:
+    """Weights of modes, sliced Wasserstein distance in floors, sd ratios."""
+    exact = known.exact(np.random.default_rng(4), 50_000)
+    reference = Reference(exact, exact.mean(0), exact.std(0, ddof=1), exact, exact=True)
+    found = measure(draws, reference, modes=known.modes)
+    row = {"sd_ratio_min": found["sd_ratio_min"], "sd_ratio_max": found["sd_ratio_max"]}
+    row |= {"distance": found["distance"], "floors": found["distance"] / found["distance_floor"]}
+    if known.modes is not None:
+        nearest = ((draws[:, None, :] - known.modes.means) ** 2).sum(-1).argmin(1)
+        shares = np.bincount(nearest, minlength=len(known.modes.weights)) / len(draws)
+        row["weight_error"] = float(np.abs(shares - known.modes.weights).max())
+    return {name: round(float(value), 4) for name, value in row.items()}
+
+
+def _nuts(known: Known, key: int) -> Row:
+    """Four chains with default settings."""
+    start = time.perf_counter()
+    run = sivi.samplers.nuts(known.target, key=key, progress=False)
+    draws = np.asarray(run.flat(), float)
+    facts = {"seconds": round(time.perf_counter() - start, 2), "divergences": int(run.divergences)}
+    return facts | {"rhat_max": round(float(np.max(run.rhat)), 3)} | numbers(known, draws)
