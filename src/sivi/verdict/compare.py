@@ -153,9 +153,8 @@ def _compared(fitted: _Set, other: _Set, layout: Layout, given: _Given) -> Compa
     unit = np.where(moves, reference_sd, np.nan)
     ratio = sd / unit
     mean_noise = np.sqrt(1.0 / other.for_mean + np.minimum(ratio, 1e6) ** 2 / fitted.for_mean)
-    distances = [
-        stats.ks_2samp(a, b, method="asymp").statistic for a, b in zip(fitted.values.T, other.values.T, strict=True)
-    ]
+    pairs = zip(fitted.values.T, other.values.T, strict=True)
+    distances = [float(next(iter(stats.ks_2samp(a, b, method="asymp")))) for a, b in pairs]
     return Comparison(
         unknowns=tuple(layout.element_names()),
         mean=mean,
@@ -179,6 +178,6 @@ def _compared(fitted: _Set, other: _Set, layout: Layout, given: _Given) -> Compa
 def _spread_noise(draws: _Set) -> Float[np.ndarray, " entries"]:
     """Variance of the logarithm of a standard deviation, (kurtosis − 1) / 4n."""
     offsets = draws.values - draws.values.mean(0)
-    variance = np.maximum(np.mean(offsets**2, axis=0), 1e-300)
-    kurtosis = np.mean(offsets**4, axis=0) / variance**2
+    sd = offsets.std(0)
+    kurtosis = np.mean((offsets / np.where(sd > 0.0, sd, 1.0)) ** 4, axis=0)
     return np.maximum(kurtosis - 1.0, 0.0) / (4.0 * draws.for_spread)

@@ -117,7 +117,7 @@ class Comparison:
         lines = [
             f"{self.level}, against {self.reference}: means are at most {abs(self.mean_error[worst]):.3f} sd off (at "
             f"{self.unknowns[worst]}), sd ratios are {ratio.min():.2f} to {ratio.max():.2f}.",
-            f"KS: the largest difference of distribution functions; of equal ones {np.nanmax(self.ks_noise):.3f}, about.",
+            f"KS: the largest difference of distribution functions; for equal ones {np.nanmax(self.ks_noise):.3f}.",
         ]
         if self.run is not None:
             rhat, ess = np.nanmax(self.run.rhat), np.nanmin(self.run.ess)

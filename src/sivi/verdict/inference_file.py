@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from .._errors import FitFileError
 from .._layout import Layout
 from .._storage.fit_file import read_fit
 from ..posterior import Posterior
@@ -38,16 +39,16 @@ def save_inference(inference: Inference, path: str | os.PathLike[str]) -> None:
 
 
 def inference_from(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Inference:
-    """The inference of a file; its posterior has no target."""
+    """The inference of a file; its posterior has no target, and is None if it needs a family of the user's own."""
     layout = Layout.from_json(header["layout"])
     verdict = None if header["verdict"] is None else verdict_from(header["verdict"], arrays, layout)
-    posterior = _posterior_of(arrays["fit"]) if "fit" in arrays else None
+    posterior, why = _posterior_of(arrays["fit"]) if "fit" in arrays else (None, "it has neither a fit nor draws.")
     if "refined" in header:
         about = header["refined"]
         draws = as_matrix(arrays["refined"], layout)
         result = Refined(draws, layout, verdict, as_cost(about["cost"]), str(about["ended"]))
     elif posterior is None:
-        raise ValueError("it has neither a fit nor draws")
+        raise FitFileError(why)
     else:
         result = posterior
     return Inference(
@@ -68,8 +69,13 @@ def _bytes_of(posterior: Posterior) -> np.ndarray:
         return np.frombuffer(file.read_bytes(), np.uint8)
 
 
-def _posterior_of(content: np.ndarray) -> Posterior:
+def _posterior_of(content: np.ndarray) -> tuple[Posterior | None, str]:
+    """The fit, or None for one that needs its family to be read, and why."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "fit.sivi"
         file.write_bytes(content.tobytes())
-        return read_fit(file, None)
+        try:
+            return read_fit(file), ""
+        except FitFileError as error:
+            advice = "save inference.posterior to a file of its own, and give sivi.load its family"
+            return None, f"the fit of this inference cannot be read: {error} For that, {advice}."
