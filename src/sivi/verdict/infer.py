@@ -67,7 +67,7 @@ def infer(
         >>> import jax.numpy as jnp, sivi
         >>> def log_density(x):
         ...     return -0.5 * jnp.sum((x - 1.0) ** 2)
-        >>> inference = sivi.infer(log_density, dim=2, num_steps=1000, progress=False)
+        >>> inference = sivi.infer(log_density, dim=2, num_steps=300, progress=False)
         >>> inference.path, inference.level
         (('fit', 'check'), 'no fault found')
     """
