@@ -125,6 +125,7 @@ def test_what_is_not_good_is_refined(staged, level):
     assert seen[-1][2]["effort"] == 4.0
     assert seen[-1][2]["verdict"].level == level
     assert "It is" in str(inference).splitlines()[2]
+    assert sivi.compare(inference, reference=draws(7, 4000)).level == "no fault found"
 
 
 def test_what_is_doubtful_after_refining_is_returned_with_a_warning(staged):
@@ -147,6 +148,7 @@ def test_what_is_still_bad_goes_to_chains_from_the_refined_draws(staged):
     assert inference.cost["nuts"].gradients == 300 + 100
     np.testing.assert_array_equal(np.sort(inference.unconstrained(2000), 0), np.sort(chains().flat().astype("f4"), 0))
     assert inference.to_arviz()["posterior/x"].shape == (4, 500, 3)
+    assert sivi.compare(inference, reference=draws(7, 4000)).level == "no fault found"
 
 
 def test_chains_that_disagree_are_not_believed(staged):

@@ -20,6 +20,7 @@ from . import limits
 from .check import target_of
 from .comparison import Comparison
 from .draws import as_chains
+from .inference import Inference
 from .reference import NO_BLACKJAX, default_sampler, faults_of_run, run_reference
 from .refined import Refined
 from .result import Cost
@@ -56,7 +57,7 @@ def compare(
     does not see a mode that all of them have missed; `sivi.check` looks for those.
 
     Args:
-        posterior: A `Posterior`, a `Refined`, or draws in any form that `sivi.check` takes.
+        posterior: A `Posterior`, a `Refined`, an `Inference`, or draws in any form that `sivi.check` takes.
         target: A sivi `Target`, or a function x -> log p(x). That of the posterior when left out.
         key: An int or a JAX key.
         reference: "nuts", "hmc", or draws of your own: an array (draws, dim) or (chains, draws, dim) on the
@@ -72,6 +73,10 @@ def compare(
         >>> comparison.level, comparison.sd_ratio.round(1).tolist()
         ('bad', [0.5, 0.5])
     """
+    if isinstance(posterior, Inference):
+        fitted_to = None if posterior.posterior is None else posterior.posterior.target
+        target = fitted_to if target is None else target
+        posterior = posterior.result if posterior.run is None else posterior.run
     found = target_of(posterior.draws if isinstance(posterior, Refined) else posterior, target)
     draw_key, run_key = jax.random.split(as_key(key))
     with float_types_of(found):

@@ -124,8 +124,8 @@ class Inference:
     def __str__(self) -> str:
         judged = "believed" if self.believed else "not believed"
         lines = [f"draws of {self.source}, {judged}: {self.level}"]
-        lines += [f"  {step.name:7s} {step.cost}: {step.said}" for step in self.steps]
-        lines += [f"  warning {sentence}" for sentence in self.warnings[:_MOST_WARNINGS]]
+        lines += [f"  {step.name:7s} {step.cost}: {' '.join(step.said.split())}" for step in self.steps]
+        lines += [f"  warning {' '.join(sentence.split())}" for sentence in self.warnings[:_MOST_WARNINGS]]
         if len(self.warnings) > _MOST_WARNINGS:
             lines.append(f"  and {len(self.warnings) - _MOST_WARNINGS} more, in .warnings")
         elif self.believed and self.verdict is not None and self.level == limits.NO_FAULT:
