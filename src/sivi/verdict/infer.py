@@ -196,7 +196,8 @@ class _Walk:
             cost = Cost(time.perf_counter() - begin, cost.gradients + verdict.cost.gradients)
         except (ValueError, KeyboardInterrupt) as error:
             why = str(error) if isinstance(error, ValueError) else "interrupted"
-            self.said += [f"The draws of {name.upper()} were not checked: {why}", *(item.sentence for item in faults)]
+            self.said.append(f"The draws of {name.upper()} were not checked: {why}")
+            self.said += [f"{name.upper()}: {item.sentence}" for item in faults]
         said = "not judged" if verdict is None else _in_short(verdict)
         self.steps.append(Step(name, cost, said))
         ended = limits.NO_FAULT if verdict is not None and not verdict.findings else "budget spent"
