@@ -26,12 +26,17 @@ from .families import DiagonalGaussian, ImplicitMixing, NormalMixing, SemiImplic
 from .posterior import Posterior
 from .stopping import Doubling, Plateau
 from .verdict.check import check
+from .verdict.compare import compare
+from .verdict.comparison import Comparison
 from .verdict.files import load_verdict
+from .verdict.infer import infer
+from .verdict.inference import Inference
 from .verdict.refined import Refined
 from .verdict.result import Verdict
 
 __all__ = [
     "CheckpointError",
+    "Comparison",
     "DiagonalGaussian",
     "Doubling",
     "FitDiverged",
@@ -39,6 +44,7 @@ __all__ = [
     "FitReport",
     "FitWarning",
     "ImplicitMixing",
+    "Inference",
     "MissingLogProb",
     "NormalMixing",
     "Plateau",
@@ -49,6 +55,7 @@ __all__ = [
     "StudentT",
     "Verdict",
     "check",
+    "compare",
     "constraints",
     "coordinates",
     "critics",
@@ -56,6 +63,7 @@ __all__ = [
     "defaults",
     "families",
     "fit",
+    "infer",
     "load",
     "load_verdict",
     "metrics",

@@ -41,6 +41,7 @@ def test_trajectories_that_are_cut_short_are_counted():
         key=3, **QUIET,
     )  # fmt: skip
     assert 0.9 * 120 < run.max_depth_hits <= 120
+    assert run.num_gradients == 3 * (60 + 40)
     assert run.divergences == 0
 
 

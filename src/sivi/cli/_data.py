@@ -5,8 +5,8 @@ import sys
 from typing import Any
 
 from .. import datasets
+from ..verdict.tables import text_table
 from ._errors import UsageError
-from ._output import text_table
 
 _EPILOG = """\
 examples:

@@ -12,7 +12,8 @@ from .._storage.atomic import write_whole
 from ..plots import plot_marginals, plot_pairs
 from ..posterior import Posterior
 from ..samplers import split_rhat
-from ._output import save_figure, text_table
+from ..verdict.tables import decimals_of, text_table
+from ._output import save_figure
 
 _MOST_ROWS = 40  # of the printed summary
 _MOST_PANELS, _MOST_PAIRS = 16, 5  # variables in the figures
@@ -53,7 +54,7 @@ def summary(layout: Layout, values: np.ndarray) -> str:
     header = ["variable", "mean", "sd", "5%", "50%", "95%"]
     rows = []
     for i, name in enumerate(names[:_MOST_ROWS]):
-        decimals = _decimals(columns[1][i])
+        decimals = decimals_of(columns[1][i])
         rows.append([name, *(f"{column[i]:.{decimals}f}" for column in columns)])
     if len(values) > 1:
         header.append("R-hat")
@@ -66,13 +67,6 @@ def summary(layout: Layout, values: np.ndarray) -> str:
     if len(values) > 1:
         text += f"\nR-hat compares the {len(values)} independent fits; it is near 1 where they agree."
     return text
-
-
-def _decimals(sd: float) -> int:
-    """Three, or as many as show three digits of a small standard deviation."""
-    if not 0.0 < sd < 0.1:
-        return 3
-    return min(2 - int(np.floor(np.log10(sd))), 12)
 
 
 def write_draws(posterior: Posterior, path: Path, num_samples: int, seed: int) -> None:

@@ -11,10 +11,13 @@ from .._fitting.fit import fit
 from ..plots import plot_samples, plot_traces
 from ..posterior import Posterior
 from ..targets import Target
+from ..verdict.check import check
+from ..verdict.limits import BAD
 from ._draws import NEEDS_ARVIZ, entries, has_arviz, mixed, save_marginals_and_pairs, summary, write_draws
 from ._errors import UsageError
-from ._model_file import error_text, load_target
+from ._model_file import errors_of_the_model, load_target
 from ._output import save_figure, use_files_only, writable_folder
+from ._verdict import CODES, forget_verdict, write_verdict
 
 _EPILOG = """\
 the model file defines one of
@@ -32,9 +35,10 @@ example model.py:
 
 written to the folder: fit.sivi (the fit; `sivi sample` and sivi.load open it), draws.nc (for ArviZ, a chain per
 repeat; without ArviZ draws.npz, arrays by variable name), and, with matplotlib, traces.png, marginals.png, pairs.png
-and, for a vector of two unknowns, samples.png
+and, for a vector of two unknowns, samples.png; the verdict of the check: verdict.txt, and verdict.sivi for
+sivi.load_verdict
 
-exit codes: 0 the fit finished, 130 it was interrupted (continue with --resume)
+exit codes: 0 the fit finished, 4 it did but the check found it bad, 130 it was interrupted (continue with --resume)
 """
 
 
@@ -66,12 +70,13 @@ def add_to(commands: Any) -> None:
         "--num-samples", type=int, default=10_000, metavar="N", help="draws to write (default: %(default)s)"
     )
     command.add_argument("--resume", action="store_true", help="continue from DIR/fit.sivi")
+    command.add_argument("--no-check", action="store_true", help="do not check whether the fit can be believed")
     command.add_argument("--quiet", action="store_true", help="no progress bar")
     command.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Fit, print the summary, write the files."""
+    """Fit, print the summary, write the files, check."""
     if args.num_samples < 1:
         raise UsageError(f"--num-samples must be at least 1; got {args.num_samples}.")
     target = load_target(args.model)
@@ -82,6 +87,7 @@ def run(args: argparse.Namespace) -> int:
     posterior = _fit(target, args, file)
     values = entries(posterior, args.num_samples, args.seed)
     print(summary(posterior.layout, values))
+    forget_verdict(folder)
     posterior.save(file)
     draws = folder / ("draws.nc" if has_arviz() else "draws.npz")
     write_draws(posterior, draws, args.num_samples, args.seed)
@@ -91,28 +97,38 @@ def run(args: argparse.Namespace) -> int:
         print(f"the draws are plain arrays: {NEEDS_ARVIZ}")
     if not posterior.finished:
         print(f"interrupted at update {posterior.step} of {posterior.num_steps}; continue with --resume")
-    return 0 if posterior.finished else 130
+        return 130
+    return 0 if args.no_check else _check(posterior, args.seed, folder)
+
+
+def _check(posterior: Posterior, seed: int, folder: Path) -> int:
+    """Check the fit, whose files are written; the exit code."""
+    try:
+        verdict = check(posterior, key=seed)
+    except KeyboardInterrupt:
+        print("sivi: the fit is written; its check was interrupted", file=sys.stderr)
+        return 130
+    except ValueError as error:  # nothing is wrong with the fit's files
+        print(f"sivi: the fit is written; it was not checked: {error}", file=sys.stderr)
+        return 0
+    print(f"\n{verdict}\n\nwritten to {folder}: {', '.join(write_verdict(verdict, folder))}")
+    return CODES[BAD] if verdict.level == BAD else 0
 
 
 def _fit(target: Target, args: argparse.Namespace, file: Path) -> Posterior:
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", FitWarning)  # printed below, without the line of code that issues it
-            posterior = fit(
-                target,
-                key=args.seed,
-                num_steps=args.steps,
-                batch_size=args.batch_size,
-                whiten=None if args.no_whiten else "auto",
-                repeats=args.repeats,
-                progress=not args.quiet,
-                checkpoint=file,
-                resume=file if args.resume else None,
-            )
-    except Exception as error:
-        if any(note.startswith("(raised by") for note in getattr(error, "__notes__", ())):
-            raise UsageError(f"{args.model}: {error_text(error)}") from error
-        raise
+    with errors_of_the_model(args.model), warnings.catch_warnings():
+        warnings.simplefilter("ignore", FitWarning)  # printed below, without the line of code that issues it
+        posterior = fit(
+            target,
+            key=args.seed,
+            num_steps=args.steps,
+            batch_size=args.batch_size,
+            whiten=None if args.no_whiten else "auto",
+            repeats=args.repeats,
+            progress=not args.quiet,
+            checkpoint=file,
+            resume=file if args.resume else None,
+        )
     for remark in posterior.warnings:
         print(f"sivi: warning: {remark}", file=sys.stderr)
     return posterior

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from .._errors import FitDiverged, SiviError
 from .._version import __version__
-from . import _data, _demo, _fit, _paper, _sample
+from . import _check, _data, _demo, _fit, _paper, _sample
 from ._errors import UsageError
 
 _EPILOG = """\
@@ -16,12 +16,13 @@ examples:
   sivi fit model.py --out run              fit the log density that a Python file defines
   sivi fit model.py --out run --repeats 4  four independent fits, and whether they agree
   sivi fit model.py --out run --resume     continue an interrupted fit
+  sivi check run/fit.sivi model.py         whether a saved fit can be believed
   sivi sample run/fit.sivi --num 100000    more draws of a fit, without its model
   sivi data list                           the datasets, and which are on this machine
   sivi paper list                          the tables and figures of the SIVI-SM paper, to run again
 
 exit codes: 0 done, 1 the fit diverged, a job of an experiment failed or not all data were fetched,
-2 wrong input, 130 interrupted
+2 wrong input, 3 a checked fit is doubtful, 4 it is bad, 130 interrupted
 """
 
 
@@ -36,7 +37,7 @@ def parser() -> argparse.ArgumentParser:
     top.add_argument("--version", action="version", version=f"sivi {__version__}")
     top.add_argument("--debug", action="store_true", help="show the traceback of an error")
     commands = top.add_subparsers(dest="command", required=True, metavar="COMMAND")
-    for module in (_demo, _fit, _sample, _data, _paper):
+    for module in (_demo, _fit, _check, _sample, _data, _paper):
         module.add_to(commands)
     return top
 

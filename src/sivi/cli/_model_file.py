@@ -1,8 +1,10 @@
 """The target that a user's Python file defines."""
 
+import contextlib
 import importlib.util
 import sys
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -33,6 +35,17 @@ def load_target(path: str) -> Target:
         return as_target(module.log_density, dim, like)
     except Exception as error:
         raise UsageError(f"{path}: {error_text(error)}") from error
+
+
+@contextlib.contextmanager
+def errors_of_the_model(path: str) -> Iterator[None]:
+    """Within it, an exception that the user's own function raises is one sentence, with the name of the file."""
+    try:
+        yield
+    except Exception as error:
+        if any(note.startswith("(raised by") for note in getattr(error, "__notes__", ())):
+            raise UsageError(f"{path}: {error_text(error)}") from error
+        raise
 
 
 def error_text(error: BaseException) -> str:

@@ -1,7 +1,6 @@
-"""Writing results: a folder that can be written to, figures, and plain tables."""
+"""Writing results: a folder that can be written to, and figures."""
 
 import tempfile
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -9,7 +8,7 @@ from .._storage.atomic import write_whole
 from ._errors import UsageError
 
 
-def writable_folder(path: str) -> Path:
+def writable_folder(path: str, name: str = "--out") -> Path:
     """The folder, made if need be, or one sentence that says why it cannot be."""
     folder = Path(path)
     try:
@@ -17,7 +16,7 @@ def writable_folder(path: str) -> Path:
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        raise UsageError(f"--out must be a folder that can be written to; {path!r}: {error.strerror}.") from error
+        raise UsageError(f"{name} must be a folder that can be written to; {path!r}: {error.strerror}.") from error
     return folder
 
 
@@ -37,15 +36,3 @@ def save_figure(figure: Any, path: Path) -> None:
 
     write_whole(path, lambda temporary: figure.savefig(temporary, dpi=150))
     plt.close(figure)
-
-
-def text_table(header: Sequence[str], rows: Sequence[Sequence[str]], text: Sequence[int] = (0,)) -> str:
-    """Columns padded to their widest entry; those in `text` to the left, the others, numbers, to the right."""
-    widths = [max(len(row[i]) for row in [header, *rows]) for i in range(len(header))]
-    lines = [
-        "  ".join(
-            cell.ljust(w) if i in text else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in [header, *rows]
-    ]
-    return "\n".join([lines[0], "-" * len(lines[0]), *lines[1:]])

@@ -8,8 +8,9 @@ from typing import Any
 
 from .._storage.atomic import write_whole
 from ..experiments import EXPERIMENTS, MODES, Experiment, Outcome, Results, load, load_related, page, result_name, run
+from ..verdict.tables import text_table
 from ._errors import UsageError
-from ._output import save_figure, text_table, use_files_only, writable_folder
+from ._output import save_figure, use_files_only, writable_folder
 
 _NO_FIGURES = "no figures: they need matplotlib (pip install 'sivi[plot]')"
 _EPILOG = """\

@@ -105,18 +105,21 @@ def hmc(
     state = HMCState(
         chains=_start_chains(starts, target),
         adaptation=AdaptationState.start(target.dim, target.dim**-0.25 if fixed_step is None else fixed_step),
+        num_gradients=jnp.int32(1),
     )
     kept = Kept.empty(num_draws, starts, has_trajectories=True)
     with ProgressBar(num_warmup + num_draws, 0, progress, "sivi.samplers.hmc") as bar:
         state, kept = run_kernel(kernel, state, kept, bar, num_burn_in=num_warmup, chunk_size=chunk_size)
-    return kept.as_run("hmc", target.layout, float(jnp.exp(state.adaptation.log_step_mean)))
+    step_size, num_gradients = float(jnp.exp(state.adaptation.log_step_mean)), num_chains * int(state.num_gradients)
+    return kept.as_run("hmc", target.layout, step_size, num_gradients=num_gradients)
 
 
 class HMCState(eqx.Module):
-    """What one transition hands to the next."""
+    """What one transition hands to the next; `num_gradients` are those of each chain so far."""
 
     chains: ChainState
     adaptation: AdaptationState
+    num_gradients: Int[Array, ""]
 
 
 class HMCKernel(SamplerKernel):
@@ -154,7 +157,8 @@ class HMCKernel(SamplerKernel):
                 lambda: tuned.update(chains.position, info.acceptance, self.target_acceptance, collect, close),
                 lambda: tuned,
             )
-        return HMCState(chains, tuned), Moved(chains.position, info.acceptance, info.diverged)
+        num_gradients = state.num_gradients + num_leapfrog.astype(jnp.int32)
+        return HMCState(chains, tuned, num_gradients), Moved(chains.position, info.acceptance, info.diverged)
 
 
 @compiled

@@ -74,6 +74,7 @@ class Kept(eqx.Module):
         layout: Layout,
         step_size: float | Float[np.ndarray, " chains"],
         max_depth_hits: int | None = None,
+        num_gradients: int | None = None,
     ) -> SamplerRun:
         """The result that the user gets, on the host, chain by chain."""
         return SamplerRun(
@@ -84,6 +85,7 @@ class Kept(eqx.Module):
             diverging=None if self.diverging is None else np.asarray(self.diverging.T),
             max_depth_hits=max_depth_hits,
             sampler=sampler,
+            num_gradients=num_gradients,
         )
 
 

@@ -88,19 +88,25 @@ def nuts(
     starts = chain_starts(start_key, target, num_chains, init)
     with ProgressBar(num_warmup + num_draws, 0, progress, "sivi.samplers.nuts") as bar:
         wanted = jnp.asarray(target_acceptance, starts.dtype)
-        chains, tuned = jax.block_until_ready(_warm_up(starts, target, warmup_key, num_warmup, wanted, max_doublings))
+        warm_up = _warm_up(starts, target, warmup_key, num_warmup, wanted, max_doublings)
+        chains, tuned, num_gradients = jax.block_until_ready(warm_up)
         bar.update(num_warmup, {})
-        kernel, state = NUTSKernel(target, run_key, tuned, max_doublings), NUTSState(chains, jnp.int32(0))
+        kernel, state = (
+            NUTSKernel(target, run_key, tuned, max_doublings),
+            NUTSState(chains, jnp.int32(0), num_gradients),
+        )
         kept = Kept.empty(num_draws, starts, has_trajectories=True)
         state, kept = run_kernel(kernel, state, kept, bar, chunk_size=chunk_size)
-    return kept.as_run("nuts", target.layout, np.asarray(tuned["step_size"]), int(state.num_cut_short))
+    counts = (int(state.num_cut_short), int(np.asarray(state.num_gradients, np.int64).sum()))
+    return kept.as_run("nuts", target.layout, np.asarray(tuned["step_size"]), *counts)
 
 
 class NUTSState(eqx.Module):
-    """BlackJAX's states of the chains, and how many trajectories `max_doublings` has cut short."""
+    """BlackJAX's states of the chains, how many trajectories `max_doublings` has cut short, and gradients by chain."""
 
     chains: PyTree
     num_cut_short: Int[Array, ""]
+    num_gradients: Int[Array, " chains"]
 
 
 class NUTSKernel(SamplerKernel):
@@ -129,7 +135,9 @@ class NUTSKernel(SamplerKernel):
         # It stops doubling when the trajectory turns back, when it diverges, or else because it may not continue.
         is_cut_short = ~(info.is_turning | info.is_divergent)
         num_cut_short = state.num_cut_short + jnp.sum(is_cut_short, dtype=jnp.int32)
-        return NUTSState(chains, num_cut_short), Moved(chains.position, info.acceptance_rate, info.is_divergent)
+        num_gradients = state.num_gradients + info.num_integration_steps.astype(jnp.int32)
+        moved = Moved(chains.position, info.acceptance_rate, info.is_divergent)
+        return NUTSState(chains, num_cut_short, num_gradients), moved
 
 
 @compiled
@@ -140,20 +148,21 @@ def _warm_up(
     num_warmup: int,
     target_acceptance: Scalar,
     max_doublings: int,
-) -> tuple[PyTree, dict[str, Array]]:
-    """The states of the chains after the warm-up, and the step size and inverse mass of each."""
+) -> tuple[PyTree, dict[str, Array], Int[Array, " chains"]]:
+    """The states of the chains after the warm-up, the step size and inverse mass of each, and its gradients."""
     blackjax = _blackjax()
     warmup = blackjax.window_adaptation(
         blackjax.nuts,
         target.log_prob,
         target_acceptance_rate=target_acceptance,
-        adaptation_info_fn=lambda *_: None,  # by default it keeps every trajectory
+        adaptation_info_fn=lambda _, info, *__: info.num_integration_steps,  # by default it keeps every trajectory
         max_num_doublings=max_doublings,
     )
 
-    def one_chain(key: PRNGKeyArray, start: Array) -> tuple[PyTree, dict[str, Array]]:
-        (state, tuned), _ = warmup.run(key, start, num_warmup)
-        return state, {name: tuned[name] for name in ("step_size", "inverse_mass_matrix")}
+    def one_chain(key: PRNGKeyArray, start: Array) -> tuple[PyTree, dict[str, Array], Int[Array, ""]]:
+        (state, tuned), gradients = warmup.run(key, start, num_warmup)
+        kept = {name: tuned[name] for name in ("step_size", "inverse_mass_matrix")}
+        return state, kept, jnp.sum(gradients, dtype=jnp.int32)
 
     return jax.vmap(one_chain)(jax.random.split(key, starts.shape[0]), starts)
 

@@ -31,9 +31,10 @@ class SamplerRun:
         max_depth_hits: For `nuts`, the transitions after warm-up that `max_doublings` cut short, all chains together:
             the trajectory had neither turned back nor diverged. None for other samplers.
         sampler: The name of the sampler, for printing.
+        num_gradients: Of the target, all chains together, with the warm-up; None where they are not counted.
 
     Two runs are equal only if they are the same object. After `thinned`, `diverging` is that of the draws left, while
-    `acceptance` and `max_depth_hits` are still those of the whole run.
+    `acceptance`, `max_depth_hits` and `num_gradients` are still those of the whole run.
 
     Example:
         >>> draws = np.random.default_rng(0).normal(size=(4, 250, 2))
@@ -53,6 +54,7 @@ class SamplerRun:
     diverging: Bool[np.ndarray, "chains num_draws"] | None = None
     max_depth_hits: int | None = None
     sampler: str = "sampler run"
+    num_gradients: int | None = None
 
     def __repr__(self) -> str:
         num_chains, num_draws, dim = self.draws.shape

@@ -1,8 +1,8 @@
-"""Verdicts and refined draws as files: a JSON header and plain arrays, as fits are."""
+"""Verdicts, refined draws and inferences as files: a JSON header and plain arrays, as fits are."""
 
 import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,27 +14,30 @@ from .limits import LEVELS
 from .refined import Refined
 from .result import Cost, ModeFound, Verdict
 
-_VERDICT, _REFINED = "verdict 1", "refined 1"
+if TYPE_CHECKING:
+    from .inference import Inference
+
+_VERDICT, _REFINED, _INFERENCE = "verdict 1", "refined 1", "inference 1"
 #: What reading a header that nobody meant to write can raise.
 _MALFORMED = (KeyError, TypeError, ValueError, IndexError, AttributeError)
 
 
 def save_verdict(verdict: Verdict, path: str | os.PathLike[str]) -> None:
     """Write a verdict."""
-    header, arrays = _verdict_parts(verdict)
-    _write(path, {"format": _VERDICT, "layout": verdict.layout.to_json(), "verdict": header}, arrays)
+    header, arrays = verdict_parts(verdict)
+    write(path, {"format": _VERDICT, "layout": verdict.layout.to_json(), "verdict": header}, arrays)
 
 
 def save_refined(refined: Refined, path: str | os.PathLike[str]) -> None:
     """Write refined draws, with their verdict."""
-    header, arrays = (None, {}) if refined.verdict is None else _verdict_parts(refined.verdict)
+    header, arrays = (None, {}) if refined.verdict is None else verdict_parts(refined.verdict)
     about = {"cost": list(refined.cost), "ended": refined.ended}
     whole = {"format": _REFINED, "layout": refined.layout.to_json(), "refined": about, "verdict": header}
-    _write(path, whole, arrays | {"refined": refined.draws})
+    write(path, whole, arrays | {"refined": refined.draws})
 
 
-def load_verdict(path: str | os.PathLike[str]) -> Verdict | Refined:
-    """A verdict, or refined draws, from the file that `save` wrote.
+def load_verdict(path: str | os.PathLike[str]) -> "Verdict | Refined | Inference":
+    """A verdict, refined draws, or what `sivi.infer` returned, from the file that `save` wrote.
 
     Args:
         path: The file.
@@ -43,15 +46,19 @@ def load_verdict(path: str | os.PathLike[str]) -> Verdict | Refined:
     if not file.is_file():
         raise FileNotFoundError(f"path must be a file of a verdict; there is no file {str(file)!r}.")
     header, arrays = container.read(file)
-    if header.get("format") not in (_VERDICT, _REFINED):
-        raise FitFileError(f"{file} is not the file of a verdict or of refined draws.")
+    if header.get("format") not in (_VERDICT, _REFINED, _INFERENCE):
+        raise FitFileError(f"{file} is not the file of a verdict, of refined draws or of an inference.")
     try:
+        if header["format"] == _INFERENCE:
+            from .inference_file import inference_from  # which uses this module
+
+            return inference_from(header, arrays)
         layout = Layout.from_json(header["layout"])
-        verdict = None if header["verdict"] is None else _verdict(header["verdict"], arrays, layout)
+        verdict = None if header["verdict"] is None else verdict_from(header["verdict"], arrays, layout)
         if header["format"] == _REFINED:
             about = header["refined"]
             return Refined(
-                _matrix(arrays["refined"], layout), layout, verdict, _cost(about["cost"]), str(about["ended"])
+                as_matrix(arrays["refined"], layout), layout, verdict, as_cost(about["cost"]), str(about["ended"])
             )
         if verdict is None:
             raise ValueError("it has no verdict")
@@ -62,14 +69,14 @@ def load_verdict(path: str | os.PathLike[str]) -> Verdict | Refined:
     return verdict
 
 
-def _write(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
     file = Path(path)
     if not file.parent.is_dir():
         raise FileNotFoundError(f"path must be in an existing folder; {str(file.parent)!r} is not one.")
     container.write(file, header, arrays)
 
 
-def _verdict_parts(verdict: Verdict) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+def verdict_parts(verdict: Verdict) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     header = {
         "findings": [item._asdict() | {"unknowns": list(item.unknowns)} for item in verdict.findings],
         "modes": [[mode.mass, mode.error, mode.share] for mode in verdict.modes],
@@ -82,30 +89,30 @@ def _verdict_parts(verdict: Verdict) -> tuple[dict[str, Any], dict[str, np.ndarr
     return header, {"draws": verdict.draws, "late": verdict.late, "places": np.asarray(places, float)}
 
 
-def _verdict(header: dict[str, Any], arrays: dict[str, np.ndarray], layout: Layout) -> Verdict:
+def verdict_from(header: dict[str, Any], arrays: dict[str, np.ndarray], layout: Layout) -> Verdict:
     findings = tuple(Finding(**item | {"unknowns": tuple(item["unknowns"])}) for item in header["findings"])
     if any(item.level not in LEVELS[1:] for item in findings):
         raise ValueError("a finding has an unknown level")
-    places = _matrix(arrays["places"], layout)
+    places = as_matrix(arrays["places"], layout)
     modes = tuple(ModeFound(place, *map(float, row)) for place, row in zip(places, header["modes"], strict=True))
     return Verdict(
         findings=findings,
         modes=modes,
-        cost=_cost(header["cost"]),
+        cost=as_cost(header["cost"]),
         not_looked_at=tuple(map(str, header["not_looked_at"])),
         layout=layout,
-        draws=_matrix(arrays["draws"], layout),
-        late=_matrix(arrays["late"], layout),
+        draws=as_matrix(arrays["draws"], layout),
+        late=as_matrix(arrays["late"], layout),
         memory=float(header["memory"]),
     )
 
 
-def _matrix(array: np.ndarray, layout: Layout) -> np.ndarray:
+def as_matrix(array: np.ndarray, layout: Layout) -> np.ndarray:
     if array.ndim != 2 or array.shape[1] != layout.dim:
         raise ValueError(f"an array has shape {array.shape}, for {layout.dim} unknowns")
     return array
 
 
-def _cost(values: Any) -> Cost:
+def as_cost(values: Any) -> Cost:
     seconds, gradients = values
     return Cost(float(seconds), int(gradients))

@@ -102,3 +102,11 @@ SECONDS, PLANNED_GRADIENTS = 200.0, 8e5
 SHORT_SHARE, SHORT_CHAINS, SHORT_REFERENCE = 0.15, 256, 2000
 #: Draws and rows of data of the check on minibatches.
 MINIBATCH_DRAWS, MINIBATCH_ROWS = 4096, 256
+
+# ---- Markov chains as a reference ----
+#: The largest R-hat, and the share of transitions that diverged.
+RHAT, DIVERGENT = Limit(1.01, 1.05), Limit(0.001, 0.01)
+#: Fewer independent draws than this tell neither means nor R-hat.
+FEWEST_EFFECTIVE = 400
+#: Draws of a fit that are compared, and chains and transitions (and as many of warm-up) of `infer`.
+COMPARED_DRAWS, REFERENCE_CHAINS, REFERENCE_TRANSITIONS = 20_000, 4, 1000

@@ -1,0 +1,25 @@
+"""A verdict on the command line: printed, written beside its fit, and as an exit code."""
+
+from pathlib import Path
+
+from .._storage.atomic import write_whole
+from ..verdict.limits import BAD, DOUBTFUL, NO_FAULT
+from ..verdict.result import Verdict
+
+FILE, TEXT = "verdict.sivi", "verdict.txt"
+
+#: Exit codes of `sivi check` by level.
+CODES = {NO_FAULT: 0, DOUBTFUL: 3, BAD: 4}
+
+
+def write_verdict(verdict: Verdict, folder: Path) -> list[str]:
+    """Write the verdict, as a file for `sivi.load_verdict` and as text; return the names of the files."""
+    verdict.save(folder / FILE)
+    write_whole(folder / TEXT, lambda temporary: Path(temporary).write_text(f"{verdict}\n", encoding="utf-8"))
+    return [FILE, TEXT]
+
+
+def forget_verdict(folder: Path) -> None:
+    """Remove the verdict of an earlier fit in the same folder."""
+    for name in (FILE, TEXT):
+        (folder / name).unlink(missing_ok=True)

@@ -1,0 +1,81 @@
+"""An inference as one file: the fit as its own file has it, the draws of chains, the verdict and the path."""
+
+import os
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from .._errors import FitFileError
+from .._layout import Layout
+from .._storage.fit_file import read_fit
+from ..posterior import Posterior
+from .files import as_cost, as_matrix, verdict_from, verdict_parts, write
+from .inference import Inference, Step
+from .refined import Refined
+
+FORMAT = "inference 1"
+
+
+def save_inference(inference: Inference, path: str | os.PathLike[str]) -> None:
+    """Write an inference."""
+    judged, arrays = (None, {}) if inference.verdict is None else verdict_parts(inference.verdict)
+    header = {
+        "format": FORMAT,
+        "layout": inference.layout.to_json(),
+        "verdict": judged,
+        "source": inference.source,
+        "steps": [[step.name, list(step.cost), step.said] for step in inference.steps],
+        "warnings": [str(sentence) for sentence in inference.warnings],
+        "believed": inference.believed,
+    }
+    if isinstance(inference.result, Refined):
+        header["refined"] = {"cost": list(inference.result.cost), "ended": inference.result.ended}
+        arrays["refined"] = inference.result.draws
+    if inference.posterior is not None:
+        arrays["fit"] = _bytes_of(inference.posterior)
+    write(path, header, arrays)
+
+
+def inference_from(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Inference:
+    """The inference of a file; its posterior has no target, and is None if it needs a family of the user's own."""
+    layout = Layout.from_json(header["layout"])
+    verdict = None if header["verdict"] is None else verdict_from(header["verdict"], arrays, layout)
+    posterior, why = _posterior_of(arrays["fit"]) if "fit" in arrays else (None, "it has neither a fit nor draws.")
+    if "refined" in header:
+        about = header["refined"]
+        draws = as_matrix(arrays["refined"], layout)
+        result = Refined(draws, layout, verdict, as_cost(about["cost"]), str(about["ended"]))
+    elif posterior is None:
+        raise FitFileError(why)
+    else:
+        result = posterior
+    return Inference(
+        result=result,
+        source=str(header["source"]),
+        steps=tuple(Step(str(name), as_cost(cost), str(said)) for name, cost, said in header["steps"]),
+        verdict=verdict,
+        warnings=tuple(map(str, header["warnings"])),
+        believed=bool(header["believed"]),
+        posterior=posterior,
+    )
+
+
+def _bytes_of(posterior: Posterior) -> np.ndarray:
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "fit.sivi"
+        posterior.save(file)
+        return np.frombuffer(file.read_bytes(), np.uint8)
+
+
+def _posterior_of(content: np.ndarray) -> tuple[Posterior | None, str]:
+    """The fit, or None for one that needs its family to be read, and why."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "fit.sivi"
+        file.write_bytes(content.tobytes())
+        try:
+            return read_fit(file), ""
+        except FitFileError as error:
+            advice = "save inference.posterior to a file of its own, and give sivi.load its family"
+            return None, f"the fit of this inference cannot be read: {error} For that, {advice}."

@@ -1,0 +1,80 @@
+"""Markov chains as a reference: which sampler runs, and whether its run is believed."""
+
+import time
+from importlib.util import find_spec
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from .._types import KeyLike
+from ..samplers import SamplerRun, hmc, nuts
+from ..samplers.diagnostics import MIN_DRAWS
+from ..samplers.run import free_names
+from ..targets import Target
+from . import limits
+from .findings import Finding
+from .result import Cost
+
+_SAMPLERS = {"nuts": nuts, "hmc": hmc}
+NO_BLACKJAX = "HMC in place of NUTS, since BlackJAX is not installed (pip install 'sivi[mcmc]')"
+
+
+class Reference(NamedTuple):
+    """A run of a sampler, and what it took."""
+
+    run: SamplerRun
+    cost: Cost
+
+
+def default_sampler() -> str:
+    """NUTS, or HMC where BlackJAX is missing."""
+    return "hmc" if find_spec("blackjax") is None else "nuts"
+
+
+def run_reference(target: Target, name: str, key: KeyLike, **settings: Any) -> Reference:
+    """Run a sampler by its name.
+
+    Args:
+        target: What is drawn from.
+        name: "nuts" or "hmc".
+        key: An int or a JAX key.
+        settings: Further arguments of the sampler.
+    """
+    begin = time.perf_counter()
+    run = _SAMPLERS[name](target, key=key, **settings)
+    return Reference(run, Cost(time.perf_counter() - begin, run.num_gradients or 0))
+
+
+def faults_of_run(run: SamplerRun) -> list[Finding]:
+    """What the chains' own diagnostics say against them: R-hat, effective size, divergences."""
+    num_chains, num_draws, _ = run.draws.shape
+    if num_chains < 2 or num_draws < MIN_DRAWS:
+        sentence = f"R-hat needs two chains of {MIN_DRAWS} draws or more; there are {num_chains} of {num_draws:,}."
+        return [_fault((), float("nan"), limits.BAD, sentence)]
+    found = []
+    names, rhat = free_names(run.layout), np.asarray(run.rhat)
+    worst = int(np.argmax(np.where(np.isnan(rhat), np.inf, rhat)))  # NaN: chains that do not move
+    if not rhat[worst] <= limits.RHAT.doubtful:
+        level = limits.DOUBTFUL if rhat[worst] <= limits.RHAT.bad else limits.BAD
+        sentence = f"the chains disagree: R-hat is {rhat[worst]:.3f} at {names[worst]}, above {limits.RHAT.doubtful}."
+        found.append(_fault((names[worst],), float(rhat[worst]), level, sentence))
+    fewest = int(np.argmin(np.where(np.isnan(run.ess), np.inf, run.ess)))
+    if run.ess[fewest] < limits.FEWEST_EFFECTIVE:
+        sentence = (
+            f"the chains are too short: their draws of {names[fewest]} are worth {run.ess[fewest]:,.0f} independent "
+            f"ones, below {limits.FEWEST_EFFECTIVE}."
+        )
+        found.append(_fault((names[fewest],), float(run.ess[fewest]), limits.DOUBTFUL, sentence))
+    share = run.divergences / (num_chains * num_draws)
+    if share > limits.DIVERGENT.doubtful:
+        level = limits.DOUBTFUL if share <= limits.DIVERGENT.bad else limits.BAD
+        sentence = (
+            f"{run.divergences:,} of {num_chains * num_draws:,} transitions diverged: the chains cannot enter some "
+            "region of the target."
+        )
+        found.append(_fault((), share, level, sentence))
+    return found
+
+
+def _fault(unknowns: tuple[str, ...], effect: float, level: str, sentence: str) -> Finding:
+    return Finding("sampler", unknowns, effect, 0.0, level, sentence)
