@@ -106,3 +106,13 @@ def test_an_interrupt_of_the_search_for_modes_keeps_the_rest(monkeypatch):
     verdict = sivi.check(0.5 * draws(), density)
     assert verdict.level == "bad"
     assert "modes: interrupted" in verdict.not_looked_at
+
+
+def test_a_fit_that_has_collapsed_is_bad(tmp_path):
+    fit = posterior()
+    one = replace(fit, affines=DiagonalMap(jnp.full((1, 3), 1e6), jnp.array([[1e-9, 1.0, 1.0]])))
+    verdict = one.check(key=1)
+    assert verdict.level == "bad"
+    assert [(item.kind, item.unknowns) for item in verdict.findings] == [("collapsed", ("x[0]",))]
+    verdict.save(tmp_path / "verdict.sivi")
+    assert sivi.load_verdict(tmp_path / "verdict.sivi").level == "bad"

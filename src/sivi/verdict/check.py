@@ -117,6 +117,10 @@ def check_draws(
     if len(draws.starts) < limits.FEWEST_DRAWS or len(draws.tuning) < 2:
         notes.append("everything else: too few of the draws are finite")
         return _verdict(findings, None, notes, layout, draws.reference, draws.reference, begin, 0)
+    if draws.constant:
+        findings.append(_collapsed(draws.constant))
+        notes.append("everything else: no chain can start from draws that do not vary")
+        return _verdict(findings, None, notes, layout, draws.reference, draws.reference, begin, 0)
 
     frame = frame_of(draws.frame, draws.frame_size)
     seconds = seconds_per_gradient(target, draws.starts, frame.affine) * limits.PLANNED_GRADIENTS
@@ -285,6 +289,12 @@ def _shape_of(draws: Any, target: Any) -> dict[str, Any]:
 def _not_finite(share: float) -> Finding:
     sentence = f"{100 * share:.3g} % of the draws are not finite."
     return Finding("not finite", (), share, 0.0, limits.BAD, sentence, 1e3)
+
+
+def _collapsed(names: tuple[str, ...]) -> Finding:
+    shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+    sentence = f"{shown}: all draws are the same number; the fit has collapsed or run off."
+    return Finding("collapsed", names, 1.0, 0.0, limits.BAD, sentence, 1e3)
 
 
 def _zero_density(share: float) -> list[Finding]:

@@ -28,6 +28,7 @@ class Draws(NamedTuple):
         frame: For the coordinates.
         frame_size: How many independent draws those are worth.
         not_finite: Share of the draws that is not finite, and left out.
+        constant: Names of the unknowns that are the same number in all draws.
         notes: What cannot be judged of so few.
     """
 
@@ -38,6 +39,7 @@ class Draws(NamedTuple):
     frame: Float[np.ndarray, "frame dim"]
     frame_size: float
     not_finite: float = 0.0
+    constant: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
 
 
@@ -53,9 +55,8 @@ def posterior_draws(posterior: Posterior, key: PRNGKeyArray, num_chains: int) ->
         return Draws(drawn[:0], 0.0, drawn[:0], drawn[:0], drawn[:0], 0.0, not_finite=1.0)
     parts = np.split(np.arange(len(drawn)), np.cumsum(counts)[:-1])
     reference, frame, starts, tuning = (drawn[part][finite[part]] for part in parts)
-    _refuse_constant(reference, posterior.layout)
-    share = 1.0 - float(finite.mean())
-    return Draws(reference, float(len(reference)), starts, tuning, frame, float(len(frame)), share)
+    share, constant = 1.0 - float(finite.mean()), _constant(reference, posterior.layout)
+    return Draws(reference, float(len(reference)), starts, tuning, frame, float(len(frame)), share, constant)
 
 
 def given_draws(chains: Float[np.ndarray, "chains draws dim"], layout: Layout, key: PRNGKeyArray, num: int) -> Draws:
@@ -78,7 +79,9 @@ def given_draws(chains: Float[np.ndarray, "chains draws dim"], layout: Layout, k
     if total < limits.FEWEST_DRAWS:
         raise ValueError(f"draws must be at least {limits.FEWEST_DRAWS} to be judged; got {total}.")
     flat = chains.reshape(-1, chains.shape[-1])
-    _refuse_constant(flat, layout)
+    if constant := _constant(flat, layout):
+        value = flat[0, free_names(layout).index(constant[0])]
+        raise ValueError(f"draws must vary in every unknown; {constant[0]} is {value:g} in all of them.")
     size = _effective_size(chains)
     every = max(1, int(total / size))
     rng = np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel())
@@ -169,11 +172,12 @@ def _from_structure(draws: Any, layout: Layout) -> np.ndarray:
     return vectors.reshape(*(shape if num_axes == 2 else (1, *shape)), layout.dim)
 
 
-def _refuse_constant(draws: np.ndarray, layout: Layout) -> None:
-    constant = np.flatnonzero(np.ptp(draws, axis=0) == 0.0)
-    if len(constant):
-        name = free_names(layout)[int(constant[0])]
-        raise ValueError(f"draws must vary in every unknown; {name} is {draws[0, constant[0]]:g} in all of them.")
+def _constant(draws: np.ndarray, layout: Layout) -> tuple[str, ...]:
+    """Names of the unknowns that do not vary."""
+    if not len(draws):
+        return ()
+    names = free_names(layout)
+    return tuple(names[int(i)] for i in np.flatnonzero(np.ptp(draws, axis=0) == 0.0))
 
 
 def _effective_size(chains: np.ndarray) -> float:
