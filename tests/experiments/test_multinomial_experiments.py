@@ -7,6 +7,8 @@ import matplotlib
 
 matplotlib.use("Agg")
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import matplotlib.pyplot as plt
@@ -178,8 +180,10 @@ def curves():
     for problem in PROBLEMS:
         for i, name in enumerate(NAMES):
             settings = {"problem": problem, "method": name, "seed": 0, "draws": 100, "last_draws": 200}
+            settings["chunk_size"] = 1
             numbers = dict.fromkeys(FINAL, -0.25) | {"fit_seconds": 61.4, "updates": 12_345, "accuracy": 0.9 + 0.01 * i}
-            arrays = {"curve": np.array([[1, 2, 3], [0.1, 0.2, 0.3], [-0.4, -0.3, -0.29], [-0.5, -0.3, -0.28]])}
+            rows = [[1, 2, 3], [0.1, 0.2, 0.3], [-0.4, -0.3, -0.29], [-0.5, -0.3, -0.28], [20.0, 0.1, 0.1]]
+            arrays = {"curve": np.array(rows)}
             done.append(JobResult(Job(f"{problem}-{name}-0", settings), numbers, arrays))
     return Results("mlr-curves", "full", 1, tuple(done))
 
@@ -193,6 +197,13 @@ class TestTables:
         figures = MLRCurves().figures(curves())
         assert set(figures) == {"mlr-curves", "mlr-curves-seconds"}
         assert [len(ax.lines) for ax in figures["mlr-curves"].axes] == [len(NAMES)] * 4
+
+    def test_seconds_of_a_curve_count_from_the_call(self):
+        settings = {"problem": "mnist", "method": NAMES[0], "seed": 0}
+        timed = Results("mlr-seconds", "full", 1, (JobResult(Job("timed", settings), {"milliseconds": 500.0}, {}),))
+        results = replace(curves(), related={"mlr-seconds": timed})
+        (line,) = MLRCurves().figures(results)["mlr-curves-seconds"].axes[0].lines
+        np.testing.assert_allclose(line.get_xdata(), [20.0, 20.5, 21.0])
 
     def test_convergence(self):
         trace = np.array([[1.0, 2.0], [3.0, 1.0], [2.0, 0.5], [4.0, 2.0]])
