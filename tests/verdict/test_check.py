@@ -316,3 +316,12 @@ def test_double_precision():
     verdict = quick(exact(), lambda x: -0.5 * (x - centre) @ precision @ (x - centre))
     assert verdict.level == "no fault found"
     assert verdict.late.dtype == np.float64
+
+
+def test_a_jump_that_no_score_sees():
+    def jumps(x):
+        return -0.5 * jnp.sum(x**2) + jnp.where(x[0] > 0.0, 2.0, 0.0)
+
+    verdict = quick(np.random.default_rng(0).normal(size=(4000, 2)), jumps)
+    assert verdict.level == "bad"
+    assert about(verdict, "mean") == {"x[0]"}
