@@ -237,6 +237,7 @@ def test_a_forgotten_scale_of_minibatches():
     assert "N/B = 4" in found.sentence
 
 
+@pytest.mark.slow
 def test_more_unknowns_than_a_full_matrix_has():
     rng = np.random.default_rng(0)
     sd = np.exp(rng.normal(size=150))
@@ -325,3 +326,18 @@ def test_a_jump_that_no_score_sees():
     verdict = quick(np.random.default_rng(0).normal(size=(4000, 2)), jumps)
     assert verdict.level == "bad"
     assert about(verdict, "mean") == {"x[0]"}
+
+
+def test_chains_that_cannot_move_are_no_clean_verdict():
+    def no_score(x):
+        return -0.5 * jnp.sum(x**2) + jnp.sum(jnp.sqrt(0.0 * x))  # its gradient is not a number
+
+    verdict = quick(5.0 + np.random.default_rng(0).normal(size=(2000, 2)), no_score)
+    assert verdict.level == "bad"
+    assert [item.kind for item in verdict.findings] == ["zero density"]
+
+
+def test_few_draws_of_many_unknowns_are_not_judged_along_their_own_axes():
+    verdict = quick(np.random.default_rng(1).normal(size=(400, 40)), lambda x: -0.5 * (x @ x))
+    assert verdict.level == "no fault found"
+    assert any(note.startswith("directions") for note in verdict.not_looked_at)

@@ -16,6 +16,8 @@ from sivi.verdict.tuning import tune
 ANGLES = np.arange(8) * np.pi / 4
 RING = 6.0 * np.stack([np.cos(ANGLES), np.sin(ANGLES)], axis=1)
 
+SLOW = pytest.mark.slow  # as quick as the others of their kind, but many
+
 
 def mixture(means, sds, weights):
     means = np.asarray(means, float)
@@ -95,7 +97,7 @@ def test_weights_that_are_off_by_a_fifth():
 
 
 @pytest.mark.parametrize("dim", [2, 10])
-@pytest.mark.parametrize("lost", [0.5, 0.2, 0.125])
+@pytest.mark.parametrize("lost", [pytest.param(0.5, marks=SLOW), pytest.param(0.2, marks=SLOW), 0.125])
 def test_a_lost_mode_is_found_and_weighed(dim, lost):
     means = two_places(dim)
     target = mixture(means, [1.0, 1.0], [1.0 - lost, lost])
@@ -148,7 +150,9 @@ ONE_MODE = {
 }
 
 
-@pytest.mark.parametrize("name", ONE_MODE)
+@pytest.mark.parametrize(
+    "name", ["banana", "funnel", "student", *(pytest.param(n, marks=SLOW) for n in ("gaussian", "gamma"))]
+)
 def test_one_mode_is_one_mode(name):
     found = search(*ONE_MODE[name])
     assert found.effects == ()
@@ -156,6 +160,7 @@ def test_one_mode_is_one_mode(name):
     assert found.num_gradients < 1_200_000
 
 
+@SLOW
 def test_two_modes_of_heavy_tails_have_no_fault():
     # Their far draws may be in the region of the other mode.
     means, scales = two_places(2) * 1.5, np.array([1.0, 0.5])

@@ -105,6 +105,7 @@ def test_an_interrupt_of_the_search_for_modes_keeps_the_rest(monkeypatch):
     monkeypatch.setattr(check_module, "find_modes", interrupted)
     verdict = sivi.check(0.5 * draws(), density)
     assert verdict.level == "bad"
+    assert verdict.interrupted
     assert "modes: interrupted" in verdict.not_looked_at
 
 

@@ -55,4 +55,4 @@ def run(args: argparse.Namespace) -> int:
         verdict = check(posterior, key=args.seed, effort=args.effort, modes=not args.no_modes)
     print(verdict)
     print(f"\nwritten to {folder}: {', '.join(write_verdict(verdict, folder))}")
-    return CODES[verdict.level]
+    return 130 if verdict.interrupted else CODES[verdict.level]

@@ -108,11 +108,11 @@ def _check(posterior: Posterior, seed: int, folder: Path) -> int:
     except KeyboardInterrupt:
         print("sivi: the fit is written; its check was interrupted", file=sys.stderr)
         return 130
-    except ValueError as error:  # nothing is wrong with the fit's files
+    except Exception as error:  # nothing is wrong with the fit's files
         print(f"sivi: the fit is written; it was not checked: {error}", file=sys.stderr)
         return 0
     print(f"\n{verdict}\n\nwritten to {folder}: {', '.join(write_verdict(verdict, folder))}")
-    return CODES[BAD] if verdict.level == BAD else 0
+    return 130 if verdict.interrupted else CODES[BAD] if verdict.level == BAD else 0
 
 
 def _fit(target: Target, args: argparse.Namespace, file: Path) -> Posterior:

@@ -25,13 +25,13 @@ from .drift import run_drift
 from .errors import errors_of_the_density
 from .findings import Finding, finding, worst_first
 from .frame import frame_of
-from .judge import is_suspicious, judge
+from .judge import is_suspicious, judge, knows_axes
 from .large_data import NOTE, minibatch_score_findings
 from .minibatch import minibatch_finding
 from .mode_findings import by_mass, findings_of_modes
 from .modes import ModeSearch, find_modes
 from .repeats import repeat_findings
-from .result import Cost, ModeFound, Verdict
+from .result import INTERRUPTED, Cost, ModeFound, Verdict
 from .tuning import tune
 
 _INTERRUPTED = "sivi.check was interrupted before it could say anything; the draws are as they were."
@@ -143,17 +143,19 @@ def check_draws(
     gradients = both.num_gradients
     reference_log_prob, start_log_prob = np.split(both.log_prob, [len(draws.reference)])
     reference, size = draws.reference, draws.size
+    both_usable = np.isfinite(both.grad).all(axis=1)
     if target.knows_log_prob:
-        usable, share = np.isfinite(reference_log_prob), float(np.mean(~np.isfinite(both.log_prob)))
-        findings += _zero_density(share)
-        if share > 0.5:
-            notes.append("everything else: most of the draws have no density to start from")
-            return _verdict(findings, None, notes, layout, reference, reference, begin, gradients)
-        start_usable = np.isfinite(start_log_prob)
-        reference, reference_log_prob = reference[usable], reference_log_prob[usable]
-        draws = draws._replace(starts=draws.starts[start_usable])
-        start_log_prob = start_log_prob[start_usable]
-    else:
+        both_usable &= np.isfinite(both.log_prob)
+    share = float(np.mean(~both_usable))
+    findings += _zero_density(share)
+    if share > 0.5:
+        notes.append("everything else: most of the draws have no density or no score to start from")
+        return _verdict(findings, None, notes, layout, reference, reference, begin, gradients)
+    usable, start_usable = np.split(both_usable, [len(draws.reference)])
+    reference, reference_log_prob = reference[usable], reference_log_prob[usable]
+    draws = draws._replace(starts=draws.starts[start_usable])
+    start_log_prob = start_log_prob[start_usable]
+    if not target.knows_log_prob:
         notes.append(
             "log density and modes: the target knows only its score, so modes have no mass that can be compared"
         )
@@ -185,8 +187,12 @@ def check_draws(
             before=drift,
         )
         drifted = judge(drift, frame, reference, reference_log_prob, size, names, rng)
+    if not knows_axes(size, target.dim):
+        notes.append(f"directions: {size:,.0f} draws are few for {target.dim} unknowns")
     gradients += tuned.num_gradients + drift.num_gradients
     findings += drifted
+    if drift.acceptance < limits.FEWEST_ACCEPTED:
+        findings.append(_not_judged(drift.acceptance))
     scale = minibatch_finding(target, batch_size, reference, reference_log_prob, rng)
     findings += [] if scale is None else [scale]
     search = None
@@ -196,7 +202,7 @@ def check_draws(
             ends = drift.late[-1]
             search = find_modes(mode_key, target, frame, tuned, drift.starts, ends, reference, size=size, effort=effort)
         except KeyboardInterrupt:
-            notes.append("modes: interrupted")
+            notes.append(INTERRUPTED)
     elif not modes:
         notes.append("modes without draws, and the weights of those that have: modes=False")
     if drift.budget_spent and (search is None or len(search.modes) < 2):  # else it is the modes that are remembered
@@ -204,6 +210,8 @@ def check_draws(
             f"the full size of faults: the chains are slow here (memory {drift.memory:.2f}), and understate it"
         )
     if search is not None:
+        if any(mode.error >= limits.UNKNOWN_MASS for mode in search.modes):
+            notes.append("the weights of modes: the mass of some could not be measured")
         gradients += search.num_gradients
         findings += findings_of_modes(search)
         late = by_mass(search, late, rng)
@@ -297,7 +305,15 @@ def _collapsed(names: tuple[str, ...]) -> Finding:
     return Finding("collapsed", names, 1.0, 0.0, limits.BAD, sentence, 1e3)
 
 
+def _not_judged(acceptance: float) -> Finding:
+    sentence = (
+        f"all unknowns together: the chains hardly move from the draws (acceptance {acceptance:.2g}), so nothing can "
+        "be said of these."
+    )
+    return Finding("not judged", (), acceptance, 0.0, limits.DOUBTFUL, sentence)
+
+
 def _zero_density(share: float) -> list[Finding]:
-    sentence = f"{100 * share:.3g} % of the draws lie where the target has no density, or none that is a number."
+    sentence = f"{100 * share:.3g} % of the draws lie where the target has no density or score that is a number."
     new = finding("zero density", (), share, 0.0, limits.LIMITS["zero density"], sentence)
     return [] if new is None else [new]

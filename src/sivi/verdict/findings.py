@@ -14,8 +14,8 @@ class Finding(NamedTuple):
 
     Attributes:
         kind: "mean", "spread", "distribution", "correlation", "direction", "log density", "lost mode", "mode weight",
-            "minibatch scale", "repeats", "not finite", "collapsed", "zero density" or, of draws of `sivi.infer`,
-            "sampler".
+            "minibatch scale", "repeats", "not finite", "collapsed", "zero density", "not judged" or, of draws of
+            `sivi.infer`, "sampler".
         unknowns: Names of the unknowns it is about; empty if it is about all of them.
         effect: The target's value less that of the draws, in the units of the sentence.
         error: Standard error of the effect; 0 where there is no noise.

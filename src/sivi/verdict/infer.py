@@ -128,6 +128,9 @@ class _Walk:
             fallback = None if self._no_chains(target) else self._chains(target, None)
             return self._end(posterior, "fit", None) if fallback is None else fallback
         self.steps.append(Step("check", verdict.cost, _in_short(verdict)))
+        if verdict.interrupted:
+            self.said.append("Interrupted during the check: modes were not looked for.")
+            return self._end(posterior, "fit", verdict)
         if verdict.level == limits.NO_FAULT:
             return self._end(posterior, "fit", verdict)
         if any(remark.kind in _NO_POSTERIOR for remark in posterior.warnings):

@@ -97,7 +97,7 @@ def judge(
     found += _pairs(sets.judged([pair])[0], unknown, names) if pair is not None else []
     if not np.isnan(reference_log_prob).any():
         found += _log_density(sets.judged(stats.log_density_blocks(reference_log_prob, len(names))), len(names))
-    if drift.memory < limits.MAX_MEMORY_FOR_DIRECTIONS and len(names) > 1:
+    if drift.memory < limits.MAX_MEMORY_FOR_DIRECTIONS and len(names) > 1 and knows_axes(reference_size, len(names)):
         axes = stats.Directions.of(frame.axes, drawn.z)
         half = len(drift.starts) // 2
         chosen = stats.chosen_directions(axes, starts.z[:half], [snapshot.z[:half] for snapshot in late], drawn.z)
@@ -110,6 +110,14 @@ def judge(
             factor = float(np.sqrt(max(1.0, len(names) / 10.0))) if about == "chosen" else 1.0
             found += _directions(own.judged(blocks), directions, names, factor)
     return unexplained(found)
+
+
+def knows_axes(size: float, dim: int) -> bool:
+    """Whether so many draws may be judged along axes that are their own; beyond full matrices, axes are of others.
+
+    Along whitened axes of few draws, these have variance 1 by construction, and the target about n/(n − dim).
+    """
+    return dim > limits.MAX_DIM_DENSE or size >= limits.DRAWS_PER_AXIS * dim
 
 
 def is_suspicious(drift: Drift, frame: Frame, reference: Float[np.ndarray, "n dim"], size: float) -> bool:

@@ -56,6 +56,9 @@ def minibatch_score_findings(
     usable = np.isfinite(pushed).all(axis=1)
     pushed, offset = pushed[usable] / frame.scale, frame.standardised(points[usable])
     num = len(pushed)
+    if num < limits.FEWEST_DRAWS:
+        text = f"{100 * (1.0 - usable.mean()):.3g} % of the draws have no score that is a number."
+        return [words.Finding("not finite", (), float(1.0 - usable.mean()), 0.0, limits.BAD, text, 1e3)], 1
     products = -offset * pushed
     precision, precision_error = products.mean(0), products.std(0) / np.sqrt(num)
     safe = np.maximum(precision, 0.05)

@@ -61,6 +61,8 @@ CHAINS = 1024
 ENOUGH_DRAWS = 1000
 #: From so many on, one half gives the coordinates and the other is judged.
 ENOUGH_TO_SPLIT = 8192
+#: Draws for every unknown below which they are not judged along their own axes.
+DRAWS_PER_AXIS = 20
 #: Fewer than this, and nothing can be said.
 FEWEST_DRAWS = 50
 #: Unknowns up to which coordinates have a full matrix.
@@ -84,6 +86,10 @@ FINE_EVERY, FINE_LENGTH = 3, 4
 #: Gradients of a chain: of the first round of drift, and of all rounds.
 GRADIENTS_FIRST, GRADIENTS_ALL = 300, 2200
 ENOUGH_MEMORY = 0.25
+#: Chains that accept fewer of their steps have not moved, and say nothing.
+FEWEST_ACCEPTED = 0.1
+#: From this error on, the mass of a mode is not known.
+UNKNOWN_MASS = 0.5
 FEWEST_CHAINS = 256
 #: Share of the draws with density zero: q has mass where p has none, and no noise blurs that.
 LIMITS["zero density"] = Limit(0.0005, 0.01)

@@ -12,6 +12,7 @@ from .._batches import window
 from .._programs import compiled
 from ..targets import Target
 from . import limits
+from .effects import bonferroni
 from .findings import Finding, finding
 
 #: Points of the regression, and batches, at most.
@@ -52,6 +53,8 @@ def minibatch_finding(
     slope = float(centred @ means / (centred @ centred))
     residual = means - means.mean() - slope * centred
     error = float(np.sqrt(residual @ residual / (len(full) - 2) / (centred @ centred)))
+    if abs(slope - 1.0) <= bonferroni(1) * error:
+        return None
     sentence = (
         f"minibatches: their mean log density changes {slope:.3g} times as much as that of all data; is the likelihood "
         f"scaled by N/B = {num_data / batch_size:.3g}?"

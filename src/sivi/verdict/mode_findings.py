@@ -35,7 +35,7 @@ def findings_of_modes(search: ModeSearch) -> list[Finding]:
 def by_mass(search: ModeSearch, late: np.ndarray, rng: np.random.Generator) -> np.ndarray:
     """Draws of all modes, each as often as its mass says; the late states of the chains where there is one mode."""
     filled = [mode for mode in search.modes if len(mode.draws) and np.isfinite(mode.mass) and mode.mass > 0.0]
-    if len(filled) < 2:
+    if len(filled) < 2 or any(mode.error >= limits.UNKNOWN_MASS for mode in search.modes):
         return late
     weights = np.array([mode.mass for mode in filled])
     counts = np.floor(len(late) * weights / weights.sum() + rng.uniform(size=len(filled))).astype(int)

@@ -72,6 +72,7 @@ def _rounds(key: PRNGKeyArray, target: Target, first: Verdict, budget: float, be
         # Chains stay in their modes, whose weights are those that the first check found.
         modes = tuple(mode._replace(share=mode.mass) for mode in first.modes)
         notes = tuple(note for note in judged.not_looked_at if not note.startswith("modes"))
+        notes += tuple(note for note in first.not_looked_at if "modes" in note.partition(":")[0])
         draws, last = late, replace(judged, modes=modes, not_looked_at=notes)
         if not judged.findings or spent >= budget:
             break

@@ -48,6 +48,10 @@ class ModeFound(NamedTuple):
     share: float
 
 
+#: The note of a check whose search for modes was interrupted.
+INTERRUPTED = "modes: interrupted"
+
+
 @dataclass(frozen=True, eq=False, repr=False)
 class Verdict:
     """Whether draws can be believed; what `sivi.check` returns.
@@ -57,7 +61,7 @@ class Verdict:
     Attributes:
         level: "no fault found", "doubtful" or "bad": that of the worst finding.
         findings: What is wrong, worst first.
-        modes: Those of the target that were found; empty if they were not looked for, or if there is one alone.
+        modes: Those of the target that were found; empty if they were not looked for, or none was found.
         cost: Seconds and gradients.
         not_looked_at: What was left out or cannot be said, and why.
         layout: Names, shapes and constraints of the unknowns.
@@ -80,6 +84,11 @@ class Verdict:
     def level(self) -> str:
         """The level of the worst finding."""
         return worst_level(self.findings)
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether Ctrl-C ended the check before its search for modes was done."""
+        return INTERRUPTED in self.not_looked_at
 
     @property
     def refined(self) -> "Refined":
