@@ -87,6 +87,13 @@ def test_a_run_without_a_rule_is_followed_by_one_without(monkeypatch):
     assert "own_weight" not in posterior.history
 
 
+def test_a_longer_run_of_few_unknowns_has_no_longer_critic(monkeypatch):
+    tiny(monkeypatch, limit=1e-6)
+    monkeypatch.setattr("sivi._fitting.loop._LONG_RUN", 10)
+    posterior = sivi.fit(Banana(), progress=False, num_steps=60, stop=None, chunk_size=4)
+    assert (posterior.step, posterior.num_steps, posterior.finished) == (40, 40, True)
+
+
 def test_the_mixture_stays_where_its_components_meet(monkeypatch):
     tiny(monkeypatch, limit=1.0)
     posterior = sivi.fit(Banana(), progress=False)

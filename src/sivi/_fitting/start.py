@@ -21,7 +21,7 @@ from .._run import FitSettings, Run, RunState
 from .._types import KeyLike, RepeatKeys
 from ..coordinates import AffineMap, IdentityMap
 from ..coordinates.given import as_affine_map
-from ..defaults import Recipe
+from ..defaults import ANNEALED_UP_TO, Recipe
 from ..defaults import recipe as recipe_for
 from ..families import Family
 from ..objectives import Objective
@@ -152,13 +152,19 @@ def check_values(points: np.ndarray, values: dict[str, np.ndarray], layout: Layo
 
 
 def _as_given_up(settings: FitSettings, recipe: Recipe, given: FitArguments) -> FitArguments:
-    """The arguments of a run that was given up, which may have come from a file: all but those of its method."""
+    """The arguments of a run that was given up, which may have come from a file: all but those of its method.
+
+    With few unknowns the run with a critic has at most the updates of its recipe: longer ones were worse.
+    """
+    num_steps = None if settings.num_steps == recipe.num_steps else settings.num_steps
+    if num_steps is not None and recipe.dim <= ANNEALED_UP_TO:
+        num_steps = min(num_steps, recipe.with_critic().num_steps)
     return replace(
         given,
         key=settings.key,
         family=None,
         objective=None,
-        num_steps=None if settings.num_steps == recipe.num_steps else settings.num_steps,
+        num_steps=num_steps,
         batch_size=settings.batch_size,
         batching=settings.batching,
         precision=settings.precision,
