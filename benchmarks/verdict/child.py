@@ -13,7 +13,7 @@ import sivi
 from sivi._traced import float_types_of
 from sivi.targets import Target
 from sivi.verdict import limits
-from sivi.verdict.check import check_draws
+from sivi.verdict.check_draws import check_draws
 from sivi.verdict.draws import as_chains, given_draws
 
 from .effects import Severities, log_probs, minibatch_effects, mode_effects, true_effects

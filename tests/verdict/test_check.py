@@ -13,9 +13,15 @@ from sivi.coordinates import DiagonalMap
 from sivi.samplers.run import SamplerRun
 from sivi.targets import LogDensity, ScoreFunction, Target
 from sivi.targets.base import TargetWrapper
+from sivi.verdict import draws as draws_module
 from sivi.verdict import limits
+from sivi.verdict import refine as refine_module
+from sivi.verdict.check_draws import _fewer
+from sivi.verdict.inference import Inference
 from sivi.verdict.minibatch import minibatch_finding
 from sivi.verdict.refine import refine
+from sivi.verdict.refined import Refined
+from sivi.verdict.result import Cost, ModeFound
 from unfitted import posterior_of
 
 ROOT = np.array([[1.0, 0.0, 0.0], [0.8, 0.6, 0.0], [0.0, 0.3, 2.0]])
@@ -191,7 +197,7 @@ def test_effects_on_the_linear_gaussian_family_are_the_closed_forms():
     assert "x[1]" in about(verdict, "mean")
 
 
-def test_repeats_that_disagree():
+def test_repeats_that_disagree(tmp_path):
     identity = DiagonalMap(jnp.zeros(3), jnp.ones(3))
     shifted = DiagonalMap(jnp.array([0.0, 1.0, 0.0]), jnp.ones(3))
     assert posterior(identity, identity).check(modes=False).level == "no fault found"
@@ -199,6 +205,13 @@ def test_repeats_that_disagree():
     kinds = [item for item in verdict.findings if item.kind == "repeats"]
     assert [item.unknowns for item in kinds] == [("x[1]",), ("x[1]",)]
     assert "repeat" in kinds[0].sentence
+    # Each is judged alone too, by the chains that started from its draws.
+    right, wrong = verdict.repeats
+    assert right == ()
+    assert (wrong[0].level, wrong[0].unknowns) == ("bad", ("x[1]",))
+    assert "repeats   each alone: no fault found 0; bad 1" in str(verdict)
+    verdict.save(tmp_path / "verdict.sivi")
+    assert sivi.load_verdict(tmp_path / "verdict.sivi").repeats == verdict.repeats
 
 
 def test_a_posterior_whose_draws_are_not_finite():
@@ -341,3 +354,79 @@ def test_few_draws_of_many_unknowns_are_not_judged_along_their_own_axes():
     verdict = quick(np.random.default_rng(1).normal(size=(400, 40)), lambda x: -0.5 * (x @ x))
     assert verdict.level == "no fault found"
     assert any(note.startswith("directions") for note in verdict.not_looked_at)
+
+
+def as_refined(draws):
+    return Refined(draws, sivi.targets.Layout.vector(3), None, Cost(0.0, 0), "not judged")
+
+
+def test_refined_draws_and_inferences_are_taken():
+    refined = as_refined(exact())
+    assert quick(refined).level == "no fault found"
+    assert quick(as_refined(MEAN + 0.5 * (exact() - MEAN))).level == "bad"
+    with pytest.raises(ValueError, match="target must be given"):
+        sivi.check(refined)
+    of_fit = replace(posterior(), target=LogDensity(gaussian, 3))
+    inference = Inference(refined, "refine", (), None, (), True, posterior=of_fit)
+    assert quick(inference, None).level == "no fault found"
+    run = SamplerRun(exact().reshape(4, 3000, 3) + 5.0, refined.layout, 0.1)
+    assert quick(replace(inference, source="nuts", run=run), None).level == "bad"
+
+
+def test_chains_that_disagree_are_bad_and_not_an_error():
+    chains = exact(num=2000).reshape(4, 500, 3)
+    chains[0] += 8.0
+    run = SamplerRun(chains, sivi.targets.Layout.vector(3), 0.1)
+    for form in (run, chains):
+        verdict = quick(form)
+        assert verdict.level == "bad"
+        assert [item.kind for item in verdict.findings] == ["sampler"]
+        assert "the chains disagree: R-hat is" in str(verdict)
+    assert refine(run, gaussian, verdict=verdict).ended == "not refined"
+
+
+def test_divergences_of_a_run_are_found():
+    diverging = np.arange(12_000).reshape(4, 3000) < 60
+    run = SamplerRun(exact().reshape(4, 3000, 3), sivi.targets.Layout.vector(3), 0.1, diverging=diverging)
+    (item,) = quick(run).findings
+    assert (item.kind, item.level) == ("sampler", "doubtful")
+    assert "60 of 12,000 transitions diverged" in item.sentence
+
+
+def test_every_unknown_counts_for_the_effective_size():
+    chains = np.random.default_rng(0).normal(size=(2, 500, 40))
+    chains[..., 1] = np.cumsum(chains[..., 1], axis=1)
+    assert draws_module._effective_size(chains) < 50
+
+
+def test_a_short_check_has_draws_of_all_chains():
+    points = np.arange(8000.0)[:, None]
+    few = _fewer(draws_module.Draws(points, 8000.0, points, points, points, 8000.0), np.random.default_rng(0))
+    assert (len(few.reference), few.size) == (limits.SHORT_REFERENCE, limits.SHORT_REFERENCE)
+    assert all(abs(part.mean() - 4000.0) < 800.0 for part in (few.reference, few.starts, few.tuning))
+
+
+def test_refining_keeps_to_its_budget(monkeypatch):
+    first = quick(MEAN + 0.5 * (exact() - MEAN))
+    spent = []
+
+    def spends_all(key, target, draws, *, effort, **settings):
+        spent.append(len(draws.starts) * limits.GRADIENTS_ALL * effort)
+        return replace(first, cost=Cost(0.0, int(spent[-1])))
+
+    monkeypatch.setattr(refine_module, "check_draws", spends_all)
+    unit = limits.CHAINS * limits.GRADIENTS_ALL
+    for effort, lengths in ((8.0, [1, 2, 4, 1]), (2.4, [1, 1.4]), (1.3, [1]), (0.1, [0.5])):
+        spent.clear()
+        refined = refine(exact(), gaussian, effort=effort, verdict=first)
+        assert refined.ended == "budget spent"
+        np.testing.assert_allclose(np.array(spent) / unit, lengths, rtol=1e-3)
+
+
+def test_the_share_of_a_mode_is_claimed_only_if_masses_are_known():
+    place = np.zeros(3)
+    modes = (ModeFound(place, 0.7, 0.01, 0.9), ModeFound(place, 0.3, 0.01, 0.1))
+    assert [mode.share for mode in refine_module._picked(modes)] == [0.7, 0.3]
+    unknown = (modes[0], modes[1]._replace(error=0.6))
+    assert refine_module._picked(unknown) == unknown
+    assert refine_module._picked(modes[:1]) == modes[:1]

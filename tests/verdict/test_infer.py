@@ -18,9 +18,9 @@ from sivi.targets import GaussianMixture, LogDensity, ScoreFunction
 from sivi.verdict import infer as module
 from sivi.verdict.findings import Finding
 from sivi.verdict.large_data import NOTE
-from sivi.verdict.reference import Reference
+from sivi.verdict.reference import Reference, faults_of_run
 from sivi.verdict.refined import Refined
-from sivi.verdict.result import Cost, Verdict
+from sivi.verdict.result import INTERRUPTED, Cost, Verdict
 from unfitted import posterior_of
 
 pytestmark = pytest.mark.usefixtures("as_a_user")
@@ -205,6 +205,21 @@ def test_data_too_many_for_full_gradients(staged):
     staged(checks=[verdict("bad", notes=(NOTE.format(rows=10**7, hours=30.0),), memory=float("nan"))])
     inference = warned(match="the data are too many for full gradients")
     assert (inference.path, inference.source) == (("fit", "check"), "fit")
+
+
+def test_what_was_hardly_looked_at_is_not_believed(staged):
+    staged(checks=[verdict("no fault found", notes=(NOTE.format(rows=10**7, hours=30.0),), memory=float("nan"))])
+    assert warned(match="Only means and spreads were looked at").level == "no fault found"
+    staged(checks=[verdict("no fault found", notes=(INTERRUPTED,))])
+    assert warned(match="Interrupted during the check: modes were not looked for.").path == ("fit", "check")
+
+
+def test_a_fault_of_chains_is_said_once(staged):
+    run = chains(3.0)
+    known = replace(verdict("no fault found"), findings=tuple(faults_of_run(run)))
+    staged(checks=[verdict("bad"), known], refines=[refined("bad")], runs=[Reference(run, Cost(3.0, 300))])
+    inference = warned(match="the chains disagree: R-hat is")
+    assert inference.verdict.findings == known.findings
 
 
 def test_a_density_without_a_posterior_is_not_handed_on(staged):

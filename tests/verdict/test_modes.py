@@ -187,8 +187,8 @@ def test_another_number_of_starts_compiles_nothing_new():
     assert len(PROGRAMS) == before
 
 
-def mode(mass, share, error=0.005):
-    return Mode(np.zeros(2), mass, error, share, 0.005, np.zeros((0, 2)), np.zeros(0))
+def mode(mass, share, error=0.003):
+    return Mode(np.zeros(2), mass, error, share, 0.003, np.zeros((0, 2)), np.zeros(0))
 
 
 @pytest.mark.parametrize(
@@ -202,6 +202,10 @@ def mode(mass, share, error=0.005):
         # Among those that are not lost the weights are right.
         ([0.4, 0.4, 0.2], [0.5, 0.5, 0.0], {"lost mass": limits.BAD}),
         ([0.999, 0.001], [1.0, 0.0], {}),
+        # Neither lost nor off by a weight's limit, but 4 % of the probability is missing.
+        ([0.955, 0.045], [0.995, 0.005], {"mode weight": limits.DOUBTFUL}),
+        # Less than half, within noise.
+        ([0.98, 0.02], [0.991, 0.009], {}),
     ],
 )
 def test_effects_and_their_levels(masses, shares, expected):

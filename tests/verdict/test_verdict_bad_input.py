@@ -11,7 +11,7 @@ import sivi
 from oracles import linear_gaussian_family
 from sivi.coordinates import DiagonalMap
 from sivi.targets import LogDensity
-from sivi.verdict import check as check_module
+from sivi.verdict import check_draws as check_module
 from unfitted import posterior_of
 
 pytestmark = pytest.mark.usefixtures("as_a_user")

@@ -18,7 +18,7 @@ MIN_UPDATES_OF_A_RULE = 500
 
 #: Kinds of remarks on draws that have run off, and on a density that has no posterior: its fit is not judged further.
 _RAN_OFF = {"far-draws", "unbounded"}
-_NO_POSTERIOR = {"zero-score", "unused-unknown", "unbounded"}
+NO_POSTERIOR = {"zero-score", "unused-unknown", "unbounded"}
 
 
 def ended(posterior: Posterior, checkpoint: Checkpoint | None) -> Posterior:
@@ -44,7 +44,7 @@ def remarks_of(posterior: Posterior) -> tuple[Remark, ...]:
             of_family = list(of_draws(probes[i], place))
             own += of_target(probes[i], place, any(remark.kind in _RAN_OFF for remark in of_family))
             own += of_family
-            if not _NO_POSTERIOR & {remark.kind for remark in own}:
+            if not NO_POSTERIOR & {remark.kind for remark in own}:
                 own += of_divergence(probes[i], posterior, i, _is_full(posterior.run))
         found.append(own)
     return merge(found) or tuple(still_improving(posterior))

@@ -20,7 +20,7 @@ from . import limits
 from .check import target_of
 from .comparison import Comparison
 from .draws import as_chains
-from .inference import Inference
+from .inference import judged_of
 from .reference import NO_BLACKJAX, default_sampler, faults_of_run, run_reference
 from .refined import Refined
 from .result import Cost
@@ -73,11 +73,8 @@ def compare(
         >>> comparison.level, comparison.sd_ratio.round(1).tolist()
         ('bad', [0.5, 0.5])
     """
-    if isinstance(posterior, Inference):
-        fitted_to = None if posterior.posterior is None else posterior.posterior.target
-        target = fitted_to if target is None else target
-        posterior = posterior.result if posterior.run is None else posterior.run
-    found = target_of(posterior.draws if isinstance(posterior, Refined) else posterior, target)
+    posterior, target = judged_of(posterior, target)
+    found = target_of(posterior, target)
     draw_key, run_key = jax.random.split(as_key(key))
     with float_types_of(found):
         fitted = _fitted(posterior, found.layout, draw_key)

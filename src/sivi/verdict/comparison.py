@@ -6,8 +6,9 @@ import numpy as np
 from jaxtyping import Float
 
 from ..samplers import SamplerRun
+from .effects import bonferroni
 from .findings import level_of
-from .limits import LEVELS, LIMITS
+from .limits import LEVELS, LIMITS, NO_FAULT
 from .result import Cost
 from .tables import decimals_of, text_table
 
@@ -71,13 +72,19 @@ class Comparison:
         return max(levels, key=LEVELS.index, default=LEVELS[0])
 
     def _levels(self, i: int) -> list[str]:
-        """Of mean, spread and distribution of an entry that is not constant."""
+        """Of mean, spread and distribution of an entry that is not constant, where they are more than noise."""
         if np.isnan(self.mean_error[i]):
             return []
+        ratio = float(np.log(max(self.sd_ratio[i], 1e-300)))
+        effects = [
+            (self.mean_error[i], self.mean_noise[i], LIMITS["mean"]),
+            (ratio, self.sd_noise[i], LIMITS["spread"]),
+            (self.ks[i], self.ks_noise[i], LIMITS["probability"]),
+        ]
+        bound = bonferroni(3 * len(self.unknowns))
         return [
-            level_of(self.mean_error[i], self.mean_noise[i], LIMITS["mean"]),
-            level_of(float(np.log(max(self.sd_ratio[i], 1e-300))), self.sd_noise[i], LIMITS["spread"]),
-            level_of(self.ks[i], self.ks_noise[i], LIMITS["probability"]),
+            level_of(effect, noise, limit) if abs(effect) > bound * noise else NO_FAULT
+            for effect, noise, limit in effects
         ]
 
     def __str__(self) -> str:

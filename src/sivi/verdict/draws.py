@@ -4,7 +4,7 @@ from typing import Any, NamedTuple
 
 import jax
 import numpy as np
-from jaxtyping import Float, PRNGKeyArray
+from jaxtyping import Float, Int, PRNGKeyArray
 
 from .._arguments import describe
 from .._layout import Layout
@@ -14,7 +14,11 @@ from ..samplers.run import SamplerRun, free_names
 from . import limits
 
 #: Unknowns of which the effective size is computed, at most: it takes ranks of all draws.
-_MOST_COLUMNS = 16
+_MOST_COLUMNS = 128
+
+
+class WorthTooFew(ValueError):
+    """Draws are so dependent that nothing can be said of them."""
 
 
 class Draws(NamedTuple):
@@ -30,6 +34,7 @@ class Draws(NamedTuple):
         not_finite: Share of the draws that is not finite, and left out.
         constant: Names of the unknowns that are the same number in all draws.
         notes: What cannot be judged of so few.
+        repeats: Of a fit with several: the number of the one that every draw of the reference, and every start, is of.
     """
 
     reference: Float[np.ndarray, "n dim"]
@@ -41,6 +46,14 @@ class Draws(NamedTuple):
     not_finite: float = 0.0
     constant: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+    repeats: tuple[Int[np.ndarray, " n"], Int[np.ndarray, " chains"]] | None = None
+
+    def of_repeat(self, number: int) -> "Draws":
+        """The reference and the starts of one repeat."""
+        assert self.repeats is not None
+        reference, starts = (part == number for part in self.repeats)
+        own = self.size * float(reference.mean())
+        return self._replace(reference=self.reference[reference], size=own, starts=self.starts[starts])
 
 
 def posterior_draws(posterior: Posterior, key: PRNGKeyArray, num_chains: int) -> Draws:
@@ -49,14 +62,28 @@ def posterior_draws(posterior: Posterior, key: PRNGKeyArray, num_chains: int) ->
     if posterior.dim <= limits.MAX_DIM_DENSE:
         num_frame = max(num_frame, limits.COORDINATE_DRAWS_PER_DIM * posterior.dim)
     counts = (limits.REFERENCE_DRAWS, num_frame, num_chains, limits.TUNING_DRAWS)
-    drawn = np.asarray(posterior.unconstrained(sum(counts), key))
+    each = -(-sum(counts) // posterior.repeats)
+    by_repeat = np.asarray(posterior.unconstrained(each, key, by_repeat=True))
+    drawn = by_repeat.swapaxes(0, 1).reshape(-1, posterior.dim)[: sum(counts)]  # of the repeats in turn
     finite = np.asarray(np.isfinite(drawn).all(axis=1))
     if not finite.any():
         return Draws(drawn[:0], 0.0, drawn[:0], drawn[:0], drawn[:0], 0.0, not_finite=1.0)
     parts = np.split(np.arange(len(drawn)), np.cumsum(counts)[:-1])
     reference, frame, starts, tuning = (drawn[part][finite[part]] for part in parts)
-    share, constant = 1.0 - float(finite.mean()), _constant(reference, posterior.layout)
-    return Draws(reference, float(len(reference)), starts, tuning, frame, float(len(frame)), share, constant)
+    repeats = None
+    if posterior.repeats > 1:
+        repeats = tuple(part[finite[part]] % posterior.repeats for part in (parts[0], parts[2]))
+    return Draws(
+        reference,
+        float(len(reference)),
+        starts,
+        tuning,
+        frame,
+        float(len(frame)),
+        not_finite=1.0 - float(finite.mean()),
+        constant=_constant(reference, posterior.layout),
+        repeats=repeats,
+    )
 
 
 def given_draws(chains: Float[np.ndarray, "chains draws dim"], layout: Layout, key: PRNGKeyArray, num: int) -> Draws:
@@ -72,16 +99,7 @@ def given_draws(chains: Float[np.ndarray, "chains draws dim"], layout: Layout, k
         key: Random key: which of the draws chains start from.
         num: Chains, at most.
     """
-    if not np.isfinite(chains).all():
-        rows = int((~np.isfinite(chains)).any(-1).sum())
-        raise ValueError(f"draws must be finite; {rows:,} of {chains[..., 0].size:,} are not.")
-    total = chains.shape[0] * chains.shape[1]
-    if total < limits.FEWEST_DRAWS:
-        raise ValueError(f"draws must be at least {limits.FEWEST_DRAWS} to be judged; got {total}.")
-    flat = chains.reshape(-1, chains.shape[-1])
-    if constant := _constant(flat, layout):
-        value = flat[0, free_names(layout).index(constant[0])]
-        raise ValueError(f"draws must vary in every unknown; {constant[0]} is {value:g} in all of them.")
+    total = _checked_total(chains, layout)
     size = _effective_size(chains)
     every = max(1, int(total / size))
     rng = np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel())
@@ -108,10 +126,55 @@ def given_draws(chains: Float[np.ndarray, "chains draws dim"], layout: Layout, k
             f"{limits.ENOUGH_DRAWS:,} are needed"
         )
     if len(starts) < limits.FEWEST_DRAWS:
-        raise ValueError(
+        raise WorthTooFew(
             f"draws must be worth {limits.FEWEST_DRAWS} independent ones or more; these {total:,} are worth {size:.0f}."
         )
     return Draws(reference, min(worth, float(len(reference))), starts, tuning, frame, worth, notes=tuple(notes))
+
+
+def refined_draws(late: Float[np.ndarray, "n dim"], layout: Layout, key: PRNGKeyArray, num: int) -> Draws:
+    """Draws of a `Refined`, which are late states of chains.
+
+    Args:
+        late: Unconstrained.
+        layout: Names of the unknowns.
+        key: Random key: which of the draws tune the step.
+        num: Chains, at most.
+    """
+    _checked_total(late[None], layout)
+    return late_draws(key, late, num)
+
+
+def late_draws(key: PRNGKeyArray, late: Float[np.ndarray, "n dim"], num: int = limits.CHAINS) -> Draws:
+    """Late states of chains, as draws to be judged: worth one independent draw for each chain, at least."""
+    num_chains = max(limits.FEWEST_DRAWS, len(late) // (limits.SNAPSHOTS // 2))
+    chain = np.arange(len(late)) % num_chains
+    judged = np.ones(len(late), bool)
+    if late.shape[1] > limits.MAX_DIM_DENSE:  # coordinates are then those of other chains
+        judged = chain % 2 == 0
+    rng = np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel())
+    frame = late[~judged] if not judged.all() else late
+    reference, size = late[judged], num_chains * float(judged.mean())
+    # The last snapshot of all chains comes last where there is one mode; a start for every chain then.
+    starts = reference[-int(min(size, num)) :]
+    tuning = frame[rng.permutation(len(frame))[: limits.TUNING_DRAWS]]
+    return Draws(reference, size, starts, tuning, frame, float(num_chains))
+
+
+def _checked_total(chains: Float[np.ndarray, "chains draws dim"], layout: Layout) -> int:
+    """The number of draws; refuses those that are not finite, too few, or do not vary."""
+    _with_dim(chains, layout)
+    if not np.isfinite(chains).all():
+        rows = int((~np.isfinite(chains)).any(-1).sum())
+        raise ValueError(f"draws must be finite; {rows:,} of {chains[..., 0].size:,} are not.")
+    total = chains.shape[0] * chains.shape[1]
+    if total < limits.FEWEST_DRAWS:
+        raise ValueError(f"draws must be at least {limits.FEWEST_DRAWS} to be judged; got {total}.")
+    flat = chains.reshape(-1, chains.shape[-1])
+    if constant := _constant(flat, layout):
+        value = flat[0, free_names(layout).index(constant[0])]
+        raise ValueError(f"draws must vary in every unknown; {constant[0]} is {value:g} in all of them.")
+    return total
 
 
 def as_chains(draws: Any, layout: Layout) -> Float[np.ndarray, "chains draws dim"]:

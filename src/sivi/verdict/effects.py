@@ -21,11 +21,12 @@ PerStatistic = Float[np.ndarray, " statistics"]
 
 
 class Effects(NamedTuple):
-    """Of every statistic: E_p f − E_q f, its standard error, and the slope b."""
+    """Of every statistic: E_p f − E_q f, its standard error, the slope b, and the part of the error that is of μ."""
 
     effect: PerStatistic
     error: PerStatistic
     slope: PerStatistic
+    reference_error: PerStatistic
 
     @property
     def z(self) -> PerStatistic:
@@ -80,7 +81,7 @@ def estimate(
             -limits.INFLUENTIAL_CHAINS :
         ]
         error = np.maximum(error, 0.5 * strongest.sum(0) / num)
-    return Effects(effect, error, slope)
+    return Effects(effect, error, slope, np.sqrt(variance / reference_size))
 
 
 def bonferroni(num_statistics: int, alpha: float = limits.ALPHA) -> float:

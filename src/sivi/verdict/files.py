@@ -17,7 +17,7 @@ from .result import Cost, ModeFound, Verdict
 if TYPE_CHECKING:
     from .inference import Inference
 
-_VERDICT, _REFINED, _INFERENCE = "verdict 1", "refined 1", "inference 1"
+_VERDICT, _REFINED, INFERENCE = "verdict 1", "refined 1", "inference 1"
 #: What reading a header that nobody meant to write can raise.
 _MALFORMED = (KeyError, TypeError, ValueError, IndexError, AttributeError)
 
@@ -31,9 +31,9 @@ def save_verdict(verdict: Verdict, path: str | os.PathLike[str]) -> None:
 def save_refined(refined: Refined, path: str | os.PathLike[str]) -> None:
     """Write refined draws, with their verdict."""
     header, arrays = (None, {}) if refined.verdict is None else verdict_parts(refined.verdict)
-    about = {"cost": list(refined.cost), "ended": refined.ended}
-    whole = {"format": _REFINED, "layout": refined.layout.to_json(), "refined": about, "verdict": header}
-    write(path, whole, arrays | {"refined": refined.draws})
+    whole = {"format": _REFINED, "layout": refined.layout.to_json(), "verdict": header}
+    about, own = refined_parts(refined)
+    write(path, whole | about, arrays | own)
 
 
 def load_verdict(path: str | os.PathLike[str]) -> "Verdict | Refined | Inference":
@@ -46,20 +46,17 @@ def load_verdict(path: str | os.PathLike[str]) -> "Verdict | Refined | Inference
     if not file.is_file():
         raise FileNotFoundError(f"path must be a file of a verdict; there is no file {str(file)!r}.")
     header, arrays = container.read(file)
-    if header.get("format") not in (_VERDICT, _REFINED, _INFERENCE):
+    if header.get("format") not in (_VERDICT, _REFINED, INFERENCE):
         raise FitFileError(f"{file} is not the file of a verdict, of refined draws or of an inference.")
     try:
-        if header["format"] == _INFERENCE:
+        if header["format"] == INFERENCE:
             from .inference_file import inference_from  # which uses this module
 
             return inference_from(header, arrays)
         layout = Layout.from_json(header["layout"])
         verdict = None if header["verdict"] is None else verdict_from(header["verdict"], arrays, layout)
         if header["format"] == _REFINED:
-            about = header["refined"]
-            return Refined(
-                as_matrix(arrays["refined"], layout), layout, verdict, as_cost(about["cost"]), str(about["ended"])
-            )
+            return refined_from(header, arrays, layout, verdict)
         if verdict is None:
             raise ValueError("it has no verdict")
     except FitFileError:
@@ -78,11 +75,12 @@ def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str
 
 def verdict_parts(verdict: Verdict) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     header = {
-        "findings": [item._asdict() | {"unknowns": list(item.unknowns)} for item in verdict.findings],
+        "findings": [_finding_parts(item) for item in verdict.findings],
         "modes": [[mode.mass, mode.error, mode.share] for mode in verdict.modes],
         "cost": list(verdict.cost),
         "not_looked_at": list(verdict.not_looked_at),
         "memory": verdict.memory,
+        "repeats": [[_finding_parts(item) for item in own] for own in verdict.repeats],
     }
     places = [mode.place for mode in verdict.modes]
     places = np.stack(places) if places else np.zeros((0, verdict.layout.dim), verdict.draws.dtype)
@@ -90,9 +88,7 @@ def verdict_parts(verdict: Verdict) -> tuple[dict[str, Any], dict[str, np.ndarra
 
 
 def verdict_from(header: dict[str, Any], arrays: dict[str, np.ndarray], layout: Layout) -> Verdict:
-    findings = tuple(Finding(**item | {"unknowns": tuple(item["unknowns"])}) for item in header["findings"])
-    if any(item.level not in LEVELS[1:] for item in findings):
-        raise ValueError("a finding has an unknown level")
+    findings = _findings_from(header["findings"])
     places = as_matrix(arrays["places"], layout)
     modes = tuple(ModeFound(place, *map(float, row)) for place, row in zip(places, header["modes"], strict=True))
     return Verdict(
@@ -104,7 +100,32 @@ def verdict_from(header: dict[str, Any], arrays: dict[str, np.ndarray], layout: 
         draws=as_matrix(arrays["draws"], layout),
         late=as_matrix(arrays["late"], layout),
         memory=float(header["memory"]),
+        repeats=tuple(map(_findings_from, header["repeats"])),
     )
+
+
+def _finding_parts(item: Finding) -> dict[str, Any]:
+    return item._asdict() | {"unknowns": list(item.unknowns)}
+
+
+def _findings_from(items: list[dict[str, Any]]) -> tuple[Finding, ...]:
+    findings = tuple(Finding(**item | {"unknowns": tuple(item["unknowns"])}) for item in items)
+    if any(item.level not in LEVELS[1:] for item in findings):
+        raise ValueError("a finding has an unknown level")
+    return findings
+
+
+def refined_parts(refined: Refined) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
+    """Refined draws without their verdict."""
+    return {"refined": {"cost": list(refined.cost), "ended": refined.ended}}, {"refined": refined.draws}
+
+
+def refined_from(
+    header: dict[str, Any], arrays: dict[str, np.ndarray], layout: Layout, verdict: Verdict | None
+) -> Refined:
+    about = header["refined"]
+    draws = as_matrix(arrays["refined"], layout)
+    return Refined(draws, layout, verdict, as_cost(about["cost"]), str(about["ended"]))
 
 
 def as_matrix(array: np.ndarray, layout: Layout) -> np.ndarray:

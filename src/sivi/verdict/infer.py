@@ -12,6 +12,7 @@ from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from .._arguments import as_key, check_positive
 from .._errors import FitDiverged, FitWarning
+from .._fitting.ending import NO_POSTERIOR
 from .._fitting.fit import fit
 from .._types import KeyLike
 from ..posterior import Posterior
@@ -26,8 +27,6 @@ from .refine import refine
 from .refined import Refined
 from .result import Cost, Verdict
 
-#: Kinds of what a fit says of a density that has no posterior: chains cannot mend that.
-_NO_POSTERIOR = {"zero-score", "unused-unknown", "unbounded"}
 _MOST_SENTENCES = 5
 # Folded into the key; the fit has the key itself, so that it is that of `sivi.fit`.
 _CHECK, _REFINE, _CHAINS, _CHECK_CHAINS = 101, 102, 103, 104
@@ -128,17 +127,15 @@ class _Walk:
             fallback = None if self._no_chains(target) else self._chains(target, None)
             return self._end(posterior, "fit", None) if fallback is None else fallback
         self.steps.append(Step("check", verdict.cost, _in_short(verdict)))
-        if verdict.interrupted:
-            self.said.append("Interrupted during the check: modes were not looked for.")
+        if verdict.interrupted or verdict.level == limits.NO_FAULT:
             return self._end(posterior, "fit", verdict)
-        if verdict.level == limits.NO_FAULT:
-            return self._end(posterior, "fit", verdict)
-        if any(remark.kind in _NO_POSTERIOR for remark in posterior.warnings):
+        # Chains cannot mend a density that has no posterior.
+        if any(remark.kind in NO_POSTERIOR for remark in posterior.warnings):
             return self._end(posterior, "fit", verdict)
         return self._refined(posterior, target, verdict)
 
     def _refined(self, posterior: Posterior, target: Target, verdict: Verdict) -> Inference:
-        if any(note.startswith(NOTE.partition(":")[0]) for note in verdict.not_looked_at):
+        if _by_minibatches(verdict):
             self.said.append("Neither refined nor handed to Markov chains: the data are too many for full gradients.")
             return self._end(posterior, "fit", verdict)
         begin = time.perf_counter()
@@ -195,7 +192,9 @@ class _Walk:
         faults, verdict = faults_of_run(run), None
         try:
             verdict = check(run, target, key=self._key(_CHECK_CHAINS), effort=self.effort)
-            verdict = replace(verdict, findings=worst_first([*verdict.findings, *faults]))
+            known = {item.sentence for item in verdict.findings}  # the check has those of R-hat and divergences
+            new = [item for item in faults if item.sentence not in known]
+            verdict = replace(verdict, findings=worst_first([*verdict.findings, *new]))
             cost = Cost(time.perf_counter() - begin, cost.gradients + verdict.cost.gradients)
         except (ValueError, KeyboardInterrupt) as error:
             why = str(error) if isinstance(error, ValueError) else "interrupted"
@@ -209,18 +208,19 @@ class _Walk:
     def _end(self, result: Posterior | Refined, source: str, verdict: Verdict | None, run: Any = None) -> Inference:
         found = () if verdict is None else verdict.findings
         own = () if self.posterior is None else self.posterior.warnings
-        has_posterior = not any(remark.kind in _NO_POSTERIOR for remark in own)
-        of_fit = [str(remark) for remark in own if source == "fit" or remark.kind in _NO_POSTERIOR]
+        has_posterior = not any(remark.kind in NO_POSTERIOR for remark in own)
+        of_fit = [str(remark) for remark in own if source == "fit" or remark.kind in NO_POSTERIOR]
         sentences = [f"The draws of {source} are {item.level}: {item.sentence}" for item in found[:_MOST_SENTENCES]]
         if len(found) > _MOST_SENTENCES:
             sentences.append(f"There are {len(found) - _MOST_SENTENCES:,} more findings, in verdict.findings.")
+        unseen = [] if verdict is None else _unseen(verdict)
         return Inference(
             result=result,
             source=source,
             steps=tuple(self.steps),
             verdict=verdict,
-            warnings=(*sentences, *of_fit, *self.said),
-            believed=verdict is not None and not found and has_posterior,
+            warnings=(*sentences, *unseen, *of_fit, *self.said),
+            believed=verdict is not None and not found and not unseen and has_posterior,
             posterior=self.posterior,
             run=run,
         )
@@ -241,11 +241,28 @@ def gradients_of(posterior: Posterior) -> int:
 
 
 def _badness(verdict: Verdict | None) -> tuple[int, float]:
-    """The level of a verdict, then how far its worst finding is beyond its limit."""
+    """The level of a verdict, then how far its worst finding is beyond its limit: any, where no chains could judge."""
     if verdict is None:
         return len(limits.LEVELS), 0.0
+    if np.isnan(verdict.memory):
+        return limits.LEVELS.index(verdict.level), float("inf")
     severity = max((item.severity for item in verdict.findings if item.kind != "sampler"), default=0.0)
     return limits.LEVELS.index(verdict.level), severity
+
+
+def _by_minibatches(verdict: Verdict) -> bool:
+    """Whether the data were too many for chains, so that minibatch scores alone have judged."""
+    return any(note.startswith(NOTE.partition(":")[0]) for note in verdict.not_looked_at)
+
+
+def _unseen(verdict: Verdict) -> list[str]:
+    """What was not looked at, where that is too much for the draws to be believed."""
+    said = []
+    if verdict.interrupted:
+        said.append("Interrupted during the check: modes were not looked for.")
+    if _by_minibatches(verdict):
+        said.append("Only means and spreads were looked at, by minibatch scores: the data are too many for chains.")
+    return said
 
 
 def _in_short(verdict: Verdict) -> str:

@@ -2,7 +2,7 @@
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxtyping import Array, Float, PyTree
 
@@ -44,7 +44,8 @@ class Inference:
         steps: All steps, in order, with their cost.
         verdict: That of the draws; None if an interruption or an error came before it.
         warnings: What speaks against the draws, and what was left out, a sentence each.
-        believed: Whether nothing speaks against the draws: no fault was found, and the density can be normalised.
+        believed: Whether nothing speaks against the draws: no fault was found, and the density can be normalised. False
+            too where most was not looked at: data too many for chains, or an interrupted search for modes.
         posterior: The fit; None if it diverged at once.
         run: The Markov chains; None if there were none, or in an inference that was loaded.
     """
@@ -134,3 +135,24 @@ class Inference:
 
     def __repr__(self) -> str:
         return str(self)
+
+
+def judged_of(posterior: Any, target: Any) -> tuple[Any, Any]:
+    """What an inference hands to `sivi.check` and `sivi.compare`: its draws, and its target if none is given.
+
+    Args:
+        posterior: An `Inference`; anything else is handed on as it is.
+        target: As given.
+    """
+    if not isinstance(posterior, Inference):
+        return posterior, target
+    if target is None and posterior.posterior is not None:
+        target = posterior.posterior.target
+    if posterior.run is not None:
+        return posterior.run, target
+    result, num_chains = posterior.result, limits.REFERENCE_CHAINS
+    if isinstance(result, Refined) and posterior.source in ("nuts", "hmc") and len(result.draws) % num_chains == 0:
+        # Loaded from a file: the draws of Markov chains, chain after chain.
+        chains = result.draws.reshape(num_chains, -1, result.dim)
+        return SamplerRun(chains, result.layout, step_size=float("nan"), sampler=posterior.source), target
+    return result, target

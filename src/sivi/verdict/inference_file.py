@@ -11,18 +11,16 @@ from .._errors import FitFileError
 from .._layout import Layout
 from .._storage.fit_file import read_fit
 from ..posterior import Posterior
-from .files import as_cost, as_matrix, verdict_from, verdict_parts, write
+from .files import INFERENCE, as_cost, refined_from, refined_parts, verdict_from, verdict_parts, write
 from .inference import Inference, Step
 from .refined import Refined
-
-FORMAT = "inference 1"
 
 
 def save_inference(inference: Inference, path: str | os.PathLike[str]) -> None:
     """Write an inference."""
     judged, arrays = (None, {}) if inference.verdict is None else verdict_parts(inference.verdict)
     header = {
-        "format": FORMAT,
+        "format": INFERENCE,
         "layout": inference.layout.to_json(),
         "verdict": judged,
         "source": inference.source,
@@ -31,8 +29,8 @@ def save_inference(inference: Inference, path: str | os.PathLike[str]) -> None:
         "believed": inference.believed,
     }
     if isinstance(inference.result, Refined):
-        header["refined"] = {"cost": list(inference.result.cost), "ended": inference.result.ended}
-        arrays["refined"] = inference.result.draws
+        about, own = refined_parts(inference.result)
+        header, arrays = header | about, arrays | own
     if inference.posterior is not None:
         arrays["fit"] = _bytes_of(inference.posterior)
     write(path, header, arrays)
@@ -44,9 +42,7 @@ def inference_from(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Inf
     verdict = None if header["verdict"] is None else verdict_from(header["verdict"], arrays, layout)
     posterior, why = _posterior_of(arrays["fit"]) if "fit" in arrays else (None, "it has neither a fit nor draws.")
     if "refined" in header:
-        about = header["refined"]
-        draws = as_matrix(arrays["refined"], layout)
-        result = Refined(draws, layout, verdict, as_cost(about["cost"]), str(about["ended"]))
+        result = refined_from(header, arrays, layout, verdict)
     elif posterior is None:
         raise FitFileError(why)
     else:

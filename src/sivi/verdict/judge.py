@@ -51,6 +51,21 @@ class Sets(NamedTuple):
         everything, late = slice(None), [of(points, rows) for points in self.late]
         return Sets(of(self.drawn, everything), of(self.starts, rows), late, self.size)
 
+    def without(self, num: int) -> "Sets":
+        """The same, with draws that do not know the starts of the first chains; as it is if they never did.
+
+        What was chosen by those chains fits their starts too, and a mean over draws that contain them is biased. Draws
+        near them in a Markov chain are as bad: of draws that are not independent, the other chains' starts are left.
+        """
+        known = {row.tobytes() for row in self.starts.z[:num]}
+        fresh = np.array([row.tobytes() not in known for row in self.drawn.z])
+        if fresh.all():
+            return self
+        if self.size >= len(fresh) and fresh.sum() >= len(self.starts.z) - num:
+            return self._replace(drawn=stats.Points(*(part[fresh] for part in self.drawn)), size=float(fresh.sum()))
+        drawn = stats.Points(*(part[num:] for part in self.starts))
+        return self._replace(drawn=drawn, size=min(self.size, float(len(drawn.z))))
+
     def judged(self, blocks: Iterable[stats.Block]) -> list[Judged]:
         """Effects of all statistics."""
         return [self._judged(block) for block in blocks]
@@ -91,20 +106,23 @@ def judge(
     late = [points(x, log_prob) for x, log_prob in zip(drift.late, drift.late_log_prob, strict=True)]
     sets = Sets(drawn, starts, late, reference_size)
 
-    unknown = sets.judged(stats.unknown_blocks(drawn.z))
+    unknown = sets.judged(stats.unknown_blocks(drawn.z, reference_size))
     pair = stats.pair_block(len(names), frame.pairs, rng)
     found = _moments(unknown, lambda i: names[i], lambda i: (names[i],), 1.0)
     found += _pairs(sets.judged([pair])[0], unknown, names) if pair is not None else []
     if not np.isnan(reference_log_prob).any():
-        found += _log_density(sets.judged(stats.log_density_blocks(reference_log_prob, len(names))), len(names))
+        blocks = stats.log_density_blocks(reference_log_prob, len(names), reference_size)
+        found += _log_density(sets.judged(blocks), len(names))
     if drift.memory < limits.MAX_MEMORY_FOR_DIRECTIONS and len(names) > 1 and knows_axes(reference_size, len(names)):
         axes = stats.Directions.of(frame.axes, drawn.z)
         half = len(drift.starts) // 2
         chosen = stats.chosen_directions(axes, starts.z[:half], [snapshot.z[:half] for snapshot in late], drawn.z)
         random = stats.random_directions(rng, frame.base, drawn.z)
         for about, directions in (("axis", axes), ("direction", random), ("chosen", chosen)):
-            own = sets.along(directions, slice(half, None) if about == "chosen" else slice(None))
-            blocks = list(stats.direction_blocks(about, own.drawn.z))
+            own = sets.along(directions, slice(None))
+            if about == "chosen":
+                own = sets.without(half).along(directions, slice(half, None))
+            blocks = list(stats.direction_blocks(about, own.drawn.z, own.size))
             if about != "axis":
                 blocks = [block._replace(family=about) for block in blocks]
             factor = float(np.sqrt(max(1.0, len(names) / 10.0))) if about == "chosen" else 1.0
@@ -128,7 +146,7 @@ def is_suspicious(drift: Drift, frame: Frame, reference: Float[np.ndarray, "n di
 
     drawn = points(reference)
     sets = Sets(drawn, points(drift.starts), [points(x) for x in drift.late], size)
-    judged = sets.judged(stats.unknown_blocks(drawn.z))
+    judged = sets.judged(stats.unknown_blocks(drawn.z, size))
     bounds = _bounds(judged)
     for item in judged:
         name = "spread" if item.block.kind in ("square", "distance") else item.block.kind
@@ -186,9 +204,14 @@ def _spread(mean: Judged, square: Judged) -> _Spread:
     drawn_variance = np.maximum(square.drawn - mean.drawn**2, 1e-12)
     variance = square.drawn + square.effects.effect - target_mean**2
     variance = np.maximum(variance, 0.01 * drawn_variance)
-    noise = np.sqrt(square.effects.error**2 + (2.0 * target_mean * mean.effects.error) ** 2)
     effect = 0.5 * np.log(variance / drawn_variance)
-    return _Spread(target_mean, variance, mean.drawn, drawn_variance, effect, noise / (2.0 * variance))
+    # d effect = (ds − 2 m dm) / 2v of the target, less the same of the draws: what is estimated of the target,
+    # drawn + effect, has no noise of the reference. Each part is over its own variance.
+    of_draws = [np.minimum(item.effects.reference_error, item.effects.error) for item in (mean, square)]
+    of_target = [np.sqrt(item.effects.error**2 - e**2) for item, e in zip((mean, square), of_draws, strict=True)]
+    target_noise = np.hypot(of_target[1], 2.0 * target_mean * of_target[0]) / (2.0 * variance)
+    drawn_noise = np.hypot(of_draws[1], 2.0 * mean.drawn * of_draws[0]) / (2.0 * drawn_variance)
+    return _Spread(target_mean, variance, mean.drawn, drawn_variance, effect, np.hypot(target_noise, drawn_noise))
 
 
 def _moments(

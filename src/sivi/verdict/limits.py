@@ -45,6 +45,8 @@ MAX_MEMORY_FOR_DIRECTIONS = 0.8
 
 # ---- statistics ----
 QUANTILES = (0.005, 0.025, 0.1, 0.25, 0.5, 0.75, 0.9, 0.975, 0.995)
+#: Draws that must lie beyond a quantile: the noise of fewer is not normal, and that quantile is left out.
+FEWEST_BEYOND_QUANTILE = 10
 #: Quantiles at or beyond these are tails.
 TAIL = 0.025
 CLIP = 5.0

@@ -12,6 +12,7 @@ from scipy.stats import t as student
 from ..targets import Target, Whitened
 from . import limits, masses
 from .climbing import Tops, climb, distinct, is_joined, merged
+from .findings import level_of
 from .frame import Frame
 from .maps import to_u, to_x
 from .tuning import Tuned
@@ -24,6 +25,8 @@ NUM_CLIMBING = 256
 MAX_FIT_MODES = 12
 #: A mode whose share of draws is below this part of its mass is lost.
 LOST_PART = 0.1
+#: One whose share is below this part of its mass is thin: what it lacks is judged as lost mass is.
+THIN_PART = 0.5
 #: A new mode is dropped if this part of its chains, or more, ends in the modes of the fit.
 MAX_FALLEN_BACK = 0.5
 
@@ -53,6 +56,11 @@ class Mode(NamedTuple):
     def is_lost(self) -> bool:
         """Whether q has hardly any draws here."""
         return self.share < LOST_PART * self.mass
+
+    @property
+    def is_thin(self) -> bool:
+        """Whether q has less than half of the draws that belong here."""
+        return self.share < THIN_PART * self.mass
 
 
 class ModeEffect(NamedTuple):
@@ -214,7 +222,8 @@ def effects_of(modes: Sequence[Mode]) -> tuple[ModeEffect, ...]:
     """Lost mass, and weights of the modes that are not lost, each with its level.
 
     A lost mass is compared with its limits on a logarithmic scale, since its error grows with it. The number of
-    errors that count as noise is that of Student's t for the sub-estimates of a mass.
+    errors that count as noise is that of Student's t for the sub-estimates of a mass. What a thin mode lacks is
+    compared with the limits of a lost mass as well.
     """
     errors = float(student.isf(limits.ALPHA / 2, masses.NUM_GROUPS - 1)) / masses.ERROR_FACTOR
     lost = tuple(i for i, mode in enumerate(modes) if mode.is_lost)
@@ -224,18 +233,18 @@ def effects_of(modes: Sequence[Mode]) -> tuple[ModeEffect, ...]:
         effect = sum(modes[i].mass - modes[i].share for i in lost)
         error = math.hypot(*(modes[i].error for i in lost))
         size = effect * math.exp(-errors * error / effect) if effect > 0.0 else 0.0
-        effects.append(ModeEffect("lost mass", lost, effect, error, _level("lost mass", size)))
+        effects.append(ModeEffect("lost mass", lost, effect, error, level_of(size, 0.0, limits.LIMITS["lost mass"])))
     if len(kept) > 1:
         mass, share = (sum(getattr(modes[i], name) for i in kept) for name in ("mass", "share"))
         for i in kept:
             effect = modes[i].mass / mass - modes[i].share / share
             error = math.hypot(modes[i].error / mass, modes[i].share_error / share)
-            size = abs(effect) - limits.ERRORS_BEYOND_LIMIT * error
-            level = _level("mode weight", size) if abs(effect) > errors * error else limits.NO_FAULT
+            found = [(effect, error, limits.LIMITS["mode weight"])]
+            if modes[i].is_thin:
+                missing = modes[i].mass - modes[i].share
+                noise = math.hypot(modes[i].error, modes[i].share_error)
+                found.append((missing, noise, limits.LIMITS["lost mass"]))
+            levels = [level_of(*each) if abs(each[0]) > errors * each[1] else limits.NO_FAULT for each in found]
+            level = max(levels, key=limits.LEVELS.index)
             effects.append(ModeEffect("mode weight", (i,), effect, error, level))
     return tuple(effects)
-
-
-def _level(kind: str, size: float) -> str:
-    limit = limits.LIMITS[kind]
-    return limits.BAD if size > limit.bad else limits.DOUBTFUL if size > limit.doubtful else limits.NO_FAULT

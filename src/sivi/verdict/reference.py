@@ -51,29 +51,48 @@ def faults_of_run(run: SamplerRun) -> list[Finding]:
     if num_chains < 2 or num_draws < MIN_DRAWS:
         sentence = f"R-hat needs two chains of {MIN_DRAWS} draws or more; there are {num_chains} of {num_draws:,}."
         return [_fault((), float("nan"), limits.BAD, sentence)]
-    found = []
+    return [*_rhat_fault(run), *_size_fault(run), *_divergence_fault(run)]
+
+
+def faults_of_chains(run: SamplerRun) -> list[Finding]:
+    """Those faults that count in a check of the draws: R-hat and divergences; of a single chain there is no R-hat."""
+    if run.draws.shape[0] < 2 or run.draws.shape[1] < MIN_DRAWS:
+        return _divergence_fault(run)
+    return [*_rhat_fault(run), *_divergence_fault(run)]
+
+
+def _rhat_fault(run: SamplerRun) -> list[Finding]:
     names, rhat = free_names(run.layout), np.asarray(run.rhat)
     worst = int(np.argmax(np.where(np.isnan(rhat), np.inf, rhat)))  # NaN: chains that do not move
-    if not rhat[worst] <= limits.RHAT.doubtful:
-        level = limits.DOUBTFUL if rhat[worst] <= limits.RHAT.bad else limits.BAD
-        sentence = f"the chains disagree: R-hat is {rhat[worst]:.3f} at {names[worst]}, above {limits.RHAT.doubtful}."
-        found.append(_fault((names[worst],), float(rhat[worst]), level, sentence))
+    if rhat[worst] <= limits.RHAT.doubtful:
+        return []
+    level = limits.DOUBTFUL if rhat[worst] <= limits.RHAT.bad else limits.BAD
+    sentence = f"the chains disagree: R-hat is {rhat[worst]:.3f} at {names[worst]}, above {limits.RHAT.doubtful}."
+    return [_fault((names[worst],), float(rhat[worst]), level, sentence)]
+
+
+def _size_fault(run: SamplerRun) -> list[Finding]:
+    names = free_names(run.layout)
     fewest = int(np.argmin(np.where(np.isnan(run.ess), np.inf, run.ess)))
-    if run.ess[fewest] < limits.FEWEST_EFFECTIVE:
-        sentence = (
-            f"the chains are too short: their draws of {names[fewest]} are worth {run.ess[fewest]:,.0f} independent "
-            f"ones, below {limits.FEWEST_EFFECTIVE}."
-        )
-        found.append(_fault((names[fewest],), float(run.ess[fewest]), limits.DOUBTFUL, sentence))
-    share = run.divergences / (num_chains * num_draws)
-    if share > limits.DIVERGENT.doubtful:
-        level = limits.DOUBTFUL if share <= limits.DIVERGENT.bad else limits.BAD
-        sentence = (
-            f"{run.divergences:,} of {num_chains * num_draws:,} transitions diverged: the chains cannot enter some "
-            "region of the target."
-        )
-        found.append(_fault((), share, level, sentence))
-    return found
+    if not run.ess[fewest] < limits.FEWEST_EFFECTIVE:
+        return []
+    sentence = (
+        f"the chains are too short: their draws of {names[fewest]} are worth {run.ess[fewest]:,.0f} independent "
+        f"ones, below {limits.FEWEST_EFFECTIVE}."
+    )
+    return [_fault((names[fewest],), float(run.ess[fewest]), limits.DOUBTFUL, sentence)]
+
+
+def _divergence_fault(run: SamplerRun) -> list[Finding]:
+    total = run.draws.shape[0] * run.draws.shape[1]
+    share = run.divergences / total
+    if share <= limits.DIVERGENT.doubtful:
+        return []
+    level = limits.DOUBTFUL if share <= limits.DIVERGENT.bad else limits.BAD
+    sentence = (
+        f"{run.divergences:,} of {total:,} transitions diverged: the chains cannot enter some region of the target."
+    )
+    return [_fault((), share, level, sentence)]
 
 
 def _fault(unknowns: tuple[str, ...], effect: float, level: str, sentence: str) -> Finding:

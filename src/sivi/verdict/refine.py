@@ -6,21 +6,23 @@ from typing import Any
 
 import jax
 import numpy as np
-from jaxtyping import Float, PRNGKeyArray
+from jaxtyping import PRNGKeyArray
 
 from .._arguments import as_key, check_positive
 from .._traced import float_types_of
 from .._types import KeyLike
 from ..targets import Target
 from . import limits
-from .check import check, check_draws, target_of
-from .draws import Draws
+from .check import check, target_of
+from .check_draws import check_draws
+from .draws import late_draws
 from .errors import errors_of_the_density
+from .inference import judged_of
 from .refined import Refined
-from .result import Cost, Verdict
+from .result import Cost, ModeFound, Verdict
 
-#: Rounds at most: the budget ends it before.
-_MOST_ROUNDS = 16
+#: Rounds at most: the budget ends it before. A round that is shorter than this says too little.
+_MOST_ROUNDS, _SHORTEST = 16, 0.5
 
 
 def refine(
@@ -36,17 +38,20 @@ def refine(
     The draws are checked, and replaced by late states of the check's chains, with every mode as often as its mass
     says. These are checked in turn, by chains of their own that run twice as far, and so on, until a check finds no
     fault or the effort is spent; `Refined.ended` says which. Chains that are slow understate a fault, so what is left
-    is what the last verdict says, at least.
+    is what the last verdict says, at least. The share of a mode is that which the draws were picked by, its mass; where
+    masses are not known nothing was picked, and it is the share that the first check found.
 
     Args:
         posterior: A `Posterior`, or draws in any form that `sivi.check` takes.
         target: As for `sivi.check`.
         key: An int or a JAX key.
-        effort: Most gradients to spend, in units of the most that a check's chains take, about 2.2 million.
+        effort: Most gradients to spend, in units of the most that a check's chains take, about 2.2 million. A round is
+            only begun if what it plans is left; the first is half of one, at the least.
         verdict: That of a check of the same draws, if there was one; its chains are carried on.
     """
     begin = time.perf_counter()
     budget = check_positive("effort", effort) * limits.CHAINS * limits.GRADIENTS_ALL
+    posterior, target = judged_of(posterior, target)
     found = target_of(posterior, target)
     first_key, run_key = jax.random.split(as_key(key))
     spent = 0
@@ -65,33 +70,29 @@ def _rounds(key: PRNGKeyArray, target: Target, first: Verdict, budget: float, be
     draws = late
     for number in range(_MOST_ROUNDS):
         round_key = jax.random.fold_in(key, number)
-        judged = check_draws(
-            round_key, target, late_draws(round_key, late), effort=length, modes=False, begin=begin, first=length
-        )
+        starting = late_draws(round_key, late)
+        left = (budget - spent) / (len(starting.starts) * limits.GRADIENTS_ALL)
+        if last is not None and left < _SHORTEST:
+            break
+        length = min(length, max(left, _SHORTEST))
+        judged = check_draws(round_key, target, starting, effort=length, modes=False, begin=begin, first=length)
         spent += judged.cost.gradients
         # Chains stay in their modes, whose weights are those that the first check found.
-        modes = tuple(mode._replace(share=mode.mass) for mode in first.modes)
+        modes = _picked(first.modes)
         notes = tuple(note for note in judged.not_looked_at if not note.startswith("modes"))
         notes += tuple(note for note in first.not_looked_at if "modes" in note.partition(":")[0])
         draws, last = late, replace(judged, modes=modes, not_looked_at=notes)
-        if not judged.findings or spent >= budget:
+        if not judged.findings:
             break
         late, length = judged.late, 2.0 * length
     ended = limits.NO_FAULT if last is not None and not last.findings else "budget spent"
     return Refined(draws, first.layout, last, Cost(time.perf_counter() - begin, spent), ended)
 
 
-def late_draws(key: PRNGKeyArray, late: Float[np.ndarray, "n dim"]) -> Draws:
-    """Late states of chains, as draws to be judged: worth one independent draw for each chain, at least."""
-    num_chains = max(limits.FEWEST_DRAWS, len(late) // (limits.SNAPSHOTS // 2))
-    chain = np.arange(len(late)) % num_chains
-    judged = np.ones(len(late), bool)
-    if late.shape[1] > limits.MAX_DIM_DENSE:  # coordinates are then those of other chains
-        judged = chain % 2 == 0
-    rng = np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel())
-    frame = late[~judged] if not judged.all() else late
-    reference, size = late[judged], num_chains * float(judged.mean())
-    # The last snapshot of all chains comes last where there is one mode; a start for every chain then.
-    starts = reference[-int(min(size, limits.CHAINS)) :]
-    tuning = frame[rng.permutation(len(frame))[: limits.TUNING_DRAWS]]
-    return Draws(reference, size, starts, tuning, frame, float(num_chains))
+def _picked(modes: tuple[ModeFound, ...]) -> tuple[ModeFound, ...]:
+    """Modes with the share that the refined draws have of them: their mass, if all were weighed."""
+    weighed = [mode for mode in modes if np.isfinite(mode.mass) and mode.mass > 0.0]
+    if len(weighed) < 2 or any(not mode.error < limits.UNKNOWN_MASS for mode in modes):
+        return modes
+    total = sum(mode.mass for mode in weighed)
+    return tuple(mode._replace(share=mode.mass / total if mode.mass > 0.0 else 0.0) for mode in modes)

@@ -16,7 +16,7 @@ _DRAWS = 2000
 def repeat_findings(posterior: Posterior, key: PRNGKeyArray) -> list[Finding]:
     """Unknowns whose mean or spread differs between repeats, by more than a limit: at most one finding a repeat.
 
-    The draws that are judged are those of all repeats together. If one of them differs, at least one is wrong.
+    Which of them is wrong is for chains to say. If one differs, at least one is.
     """
     if posterior.repeats < 2:
         return []

@@ -69,6 +69,8 @@ class Verdict:
         late: Draws carried on by chains on the target, modes by their masses.
         memory: From 0, where the chains have forgotten their starts, to 1, where they have not moved. Effects are
             understated where it is above about one half.
+        repeats: Of a fit with several, the findings about each alone, by its own share of the chains. They do not count
+            for the level, which is that of the draws of all repeats together, and of how these differ.
     """
 
     findings: tuple[Finding, ...]
@@ -79,6 +81,7 @@ class Verdict:
     draws: Float[np.ndarray, "n dim"]
     late: Float[np.ndarray, "m dim"]
     memory: float = float("nan")
+    repeats: tuple[tuple[Finding, ...], ...] = ()
 
     @property
     def level(self) -> str:
@@ -99,7 +102,7 @@ class Verdict:
 
     def __str__(self) -> str:
         lines = [f"{self.level} ({self.cost})"]
-        tail = _mode_lines(self) + _note_lines(self)
+        tail = _mode_lines(self) + _repeat_lines(self) + _note_lines(self)
         lines += _finding_lines(self.findings, _MOST_LINES - len(lines) - len(tail))
         return "\n".join(lines + tail)
 
@@ -169,6 +172,15 @@ def _mode_lines(verdict: Verdict) -> list[str]:
     if len(modes) > _MOST_MODES:
         lines.append(f"            and {len(modes) - _MOST_MODES} more, in .modes")
     return lines
+
+
+def _repeat_lines(verdict: Verdict) -> list[str]:
+    """Each repeat alone, if there is something to tell them apart by."""
+    levels = [worst_level(own) for own in verdict.repeats]
+    if len(set(levels)) < 2:
+        return []
+    by_level = {level: [str(i) for i, own in enumerate(levels) if own == level] for level in limits.LEVELS}
+    return ["  repeats   each alone: " + "; ".join(f"{k} {', '.join(v)}" for k, v in by_level.items() if v)]
 
 
 def _note_lines(verdict: Verdict) -> list[str]:

@@ -4,6 +4,7 @@ Every statistic is a function of a point x and of log p(x). Unknowns are standar
 so are directions. Statistics come in blocks of one kind, whose values are computed together.
 """
 
+import math
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
@@ -70,14 +71,23 @@ def moment_blocks(family: str, num: int) -> Iterator[Block]:
     yield Block(f"{family} squares", "square", lambda points: _clipped(points.z) ** 2, subject)
 
 
-def quantile_blocks(family: str, reference: Float[np.ndarray, "n coordinates"]) -> Iterator[Block]:
-    """Indicators below the quantiles that the draws have."""
+def quantile_levels(size: float) -> tuple[float, ...]:
+    """The quantiles that so many independent draws know."""
+    fewest = limits.FEWEST_BEYOND_QUANTILE
+    return tuple(level for level in limits.QUANTILES if size * min(level, 1.0 - level) >= fewest)
+
+
+def quantile_blocks(
+    family: str, reference: Float[np.ndarray, "n coordinates"], size: float = math.inf
+) -> Iterator[Block]:
+    """Indicators below the quantiles that the draws have, as far as so many independent draws know them."""
     subject = np.arange(reference.shape[1])[:, None]
 
     def below(threshold: np.ndarray) -> Callable[[Points], Values]:
         return lambda points: (points.z <= threshold).astype(np.float32)
 
-    for level, threshold in zip(limits.QUANTILES, np.quantile(reference, limits.QUANTILES, axis=0), strict=True):
+    levels = quantile_levels(size)
+    for level, threshold in zip(levels, np.quantile(reference, levels, axis=0), strict=True):
         values = below(threshold.astype(reference.dtype))
         yield Block(f"{family} quantiles", quantile_kind(level), values, subject, level)
 
@@ -91,8 +101,8 @@ def quantile_kind(level: float) -> str:
     return "tail" if min(level, 1.0 - level) <= limits.TAIL else "probability"
 
 
-def unknown_blocks(reference: Float[np.ndarray, "n dim"]) -> Iterator[Block]:
-    """Of every unknown: mean, spread twice, quantiles."""
+def unknown_blocks(reference: Float[np.ndarray, "n dim"], size: float = math.inf) -> Iterator[Block]:
+    """Of every unknown: mean, spread twice, and the quantiles that so many independent draws know."""
     dim = reference.shape[1]
     median = np.median(reference, axis=0)
 
@@ -101,7 +111,7 @@ def unknown_blocks(reference: Float[np.ndarray, "n dim"]) -> Iterator[Block]:
 
     yield from moment_blocks("unknown", dim)
     yield Block("unknown distances", "distance", distance, np.arange(dim)[:, None])
-    yield from quantile_blocks("unknown", reference)
+    yield from quantile_blocks("unknown", reference, size)
 
 
 def pair_block(dim: int, strongest: Int[np.ndarray, "pairs 2"] | None, rng: np.random.Generator) -> Block | None:
@@ -138,13 +148,15 @@ def pair_block(dim: int, strongest: Int[np.ndarray, "pairs 2"] | None, rng: np.r
     return Block("pairs", "correlation", product, np.stack([first, second], 1), mean=mean)
 
 
-def direction_blocks(about: str, reference: Float[np.ndarray, "n directions"]) -> Iterator[Block]:
+def direction_blocks(
+    about: str, reference: Float[np.ndarray, "n directions"], size: float = math.inf
+) -> Iterator[Block]:
     """Mean, square and quantiles along directions, of points that are given along them."""
     yield from moment_blocks(about, reference.shape[1])
-    yield from quantile_blocks(about, reference)
+    yield from quantile_blocks(about, reference, size)
 
 
-def log_density_blocks(log_prob: Float[np.ndarray, " n"], dim: int) -> Iterator[Block]:
+def log_density_blocks(log_prob: Float[np.ndarray, " n"], dim: int, size: float = math.inf) -> Iterator[Block]:
     """log p and its quantiles: what the draws' density says of all unknowns together."""
     subject = np.zeros((1, 0), int)
     low, middle, high = np.quantile(log_prob, [0.0005, 0.5, 1.0])
@@ -158,7 +170,7 @@ def log_density_blocks(log_prob: Float[np.ndarray, " n"], dim: int) -> Iterator[
         return lambda points: (points.log_prob <= threshold).astype(np.float32)[:, None]
 
     yield Block("log density", "log density", mean, subject)
-    for level in limits.QUANTILES:
+    for level in quantile_levels(size):
         values = below(float(np.quantile(log_prob, level)))
         yield Block("log density quantiles", "log density quantile", values, subject, level)
 
