@@ -28,6 +28,10 @@ CHECKED_DRAWS = 22_000
 TRUE_DRAWS, TRUE_DRAWS_MANY, MANY_DIM = 100_000, 40_000, 20
 
 
+#: What a job says that a row does not.
+NOT_IN_ROWS = ("cores", "kind", "cases", "folder", "no_check", "no_nuts")
+
+
 def rows_of_job(job: Row) -> Iterator[Row]:
     """Rows as they are done; what goes wrong with one is part of it."""
     if job["kind"] == "planted":
@@ -40,7 +44,7 @@ def rows_of_job(job: Row) -> Iterator[Row]:
 
 
 def guarded(job: Row, work: Any) -> Row:
-    row = {name: value for name, value in job.items() if name not in ("cores", "kind", "cases")}
+    row = {name: value for name, value in job.items() if name not in NOT_IN_ROWS}
     start = time.perf_counter()
     try:
         row |= work(job)

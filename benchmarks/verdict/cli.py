@@ -3,6 +3,7 @@
 import argparse
 import json
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -65,7 +66,7 @@ def fits(args: argparse.Namespace) -> list[dict[str, Any]]:
     from .fits import OBJECTIVES, WRONG_SIGN
     from .sets import SETS
 
-    names = [name for name in args.targets or POSTERIORS if name in POSTERIORS]
+    names = sorted((name for name in args.targets or POSTERIORS if name in POSTERIORS), key=_longest_first())
     jobs = [
         {"kind": "fit", "posterior": name, "method": method, "length": length, "key": key}
         for length in args.lengths
@@ -73,6 +74,8 @@ def fits(args: argparse.Namespace) -> list[dict[str, Any]]:
         for name in names
         for key in args.keys
     ]
+    if "tenth" not in args.lengths:
+        return jobs
     defects = [(name, "wrong-sign") for name in names if name in WRONG_SIGN]
     models = [name for name, known in SETS["first"].items() if known.batch_size is not None]
     defects += [(name, "forgotten") for name in models if not args.targets or name in args.targets]
@@ -81,6 +84,14 @@ def fits(args: argparse.Namespace) -> list[dict[str, Any]]:
         for name, defect in defects
         for key in args.keys
     ]
+
+
+def _longest_first() -> Callable[[str], float]:
+    """By the seconds that the battery's page has of the default call."""
+    path, seconds = ROOT / "benchmarks" / "results" / "battery.json", {}
+    for row in json.loads(path.read_text())["rows"] if path.exists() else []:
+        seconds[row["posterior"]] = max(seconds.get(row["posterior"], 0.0), row.get("seconds", 0.0))
+    return lambda name: -seconds.get(name, 0.0)
 
 
 def cost(args: argparse.Namespace) -> list[dict[str, Any]]:
@@ -109,6 +120,8 @@ def run(args: argparse.Namespace, mode: str, jobs: list[dict[str, Any]]) -> list
 
     rows = old_rows(args.output) if args.resume and args.output else []
     jobs = without(jobs, rows)
+    common = {"folder": str(args.folder) if args.folder else None, "no_check": args.no_check}
+    jobs = [job if "cases" in job else job | common for job in jobs]
     content = {
         "script": "benchmarks/verdict",
         "mode": mode,
@@ -119,7 +132,7 @@ def run(args: argparse.Namespace, mode: str, jobs: list[dict[str, Any]]) -> list
         "versions": runner.versions(None),
         "machine": runner.machine(args.jobs, args.cores),
     }
-    for row in runner.rows_of(jobs, args.jobs, args.cores, args.limit):
+    for row in runner.rows_of(jobs, args.jobs, args.cores, args.limit, args.cache):
         rows.append(row)
         print(table.line_of(row), flush=True)
         if args.output:
@@ -181,6 +194,9 @@ def parser_of_arguments() -> argparse.ArgumentParser:
     add("--keys", type=int, nargs="+", default=[0, 1], help="of real fits")
     add("--methods", nargs="+", choices=("default", "mixture-kl", "score-matching"), help="of real fits (default: all)")
     add("--lengths", nargs="+", choices=("full", "tenth"), default=["full", "tenth"], help="of real fits")
+    add("--folder", type=Path, help="take fits that are kept there, and keep new ones there")
+    add("--no-check", action="store_true", help="with --fits: fit alone, to be checked later from --folder")
+    add("--cache", type=Path, metavar="FOLDER", help="share compiled programs: fits are then faster than cold ones")
     add("--no-nuts", action="store_true", help="with --refine: leave out NUTS")
     add("--chunk", type=int, default=25, metavar="N", help="cases of a process, at most (%(default)s)")
     add("--jobs", type=int, default=1, help="processes at once")

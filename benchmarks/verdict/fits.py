@@ -19,6 +19,7 @@ from sivi.verdict.refine import refine
 from .child import check_of_draws, facts_of, generator
 from .effects import BEYOND, log_probs, mode_effects, true_effects
 from .faults import FAULTS, moments_of
+from .kept import keep, kept, path_of
 from .known import Known, Unscaled, of_battery
 from .sets import SETS
 
@@ -53,8 +54,8 @@ def reference_draws(name: str) -> np.ndarray:
     return known.exact(np.random.default_rng(4), 50_000) if known is not None else reference_of(POSTERIORS[name]).free
 
 
-def fitted(job: Row) -> tuple[sivi.Posterior, float, str | None]:
-    """The fit that a job asks for, its seconds with compilation, and its error, if it ended in one."""
+def problem_of(job: Row) -> tuple[Any, dict[str, Any], dict[str, Any]]:
+    """What is fitted: a target or a function, its `dim` or `like`, and settings of the fit that belong to it."""
     name, defect, settings = job["posterior"], job.get("defect"), {}
     if defect == "forgotten":
         known = SETS["first"][name]
@@ -65,20 +66,37 @@ def fitted(job: Row) -> tuple[sivi.Posterior, float, str | None]:
         density = target.log_prob if isinstance(target, Target) else target
         what = what or {"dim": target.dim}
         target = _negative(density)
+    return target, what, settings
+
+
+def fitted(job: Row) -> tuple[sivi.Posterior, Target, Row]:
+    """The fit that a job asks for, what it was fitted to, and facts: seconds with compilation, warnings, errors.
+
+    With a `folder`, a fit that is there is taken from it, and a new one is left there.
+    """
+    target, what, settings = problem_of(job)
+    whole = as_target(target, **what)
+    path = path_of(job["folder"], job) if job.get("folder") else None
+    if path is not None and path.exists():
+        posterior, facts = kept(path)
+        return posterior, whole, facts
     if job.get("length") == "tenth":
-        whole = as_target(target, **what)
         settings |= {"num_steps": sivi.defaults.recipe(whole.dim, whole.num_data).num_steps // 10, "stop": None}
     objective = OBJECTIVES[job.get("method", "default")]()
     settings |= {} if objective is None else {"objective": objective}
-    start = time.perf_counter()
+    start, facts = time.perf_counter(), {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            posterior, raised = sivi.fit(target, **what, key=job["key"], progress=False, **settings), None
+            posterior = sivi.fit(target, **what, key=job["key"], progress=False, **settings)
         except sivi.FitDiverged as error:  # which has the last good state
-            posterior, raised = error.posterior, " ".join(str(error).split())[:300]
+            posterior, facts["raised"] = error.posterior, " ".join(str(error).split())[:300]
         np.asarray(posterior.unconstrained(4000, key=0))
-    return posterior, time.perf_counter() - start, raised
+    facts |= {"fit_seconds": round(time.perf_counter() - start, 2), "updates": int(posterior.step)}
+    facts |= {"warned": [[remark.kind, str(remark)] for remark in posterior.warnings]}
+    if path is not None:
+        keep(path, posterior, facts)
+    return posterior, whole, facts
 
 
 def _negative(density: Any) -> Any:
@@ -88,16 +106,16 @@ def _negative(density: Any) -> Any:
 def fit_row(job: Row) -> Row:
     """A fit, how wrong it truly is, and what its check says."""
     name = job["posterior"]
-    posterior, seconds, raised = fitted(job)
-    row: Row = {"raised": raised} if raised else {}
-    row |= {"dim": posterior.dim, "fit_seconds": round(seconds, 2), "updates": int(posterior.step)}
-    row["warned"] = [remark.kind for remark in posterior.warnings]
+    posterior, target, facts = fitted(job)
+    row: Row = {"dim": posterior.dim} | facts
     drawn = np.asarray(posterior.unconstrained(FIT_DRAWS, key=1000 + job["key"]), float)
     row |= severity_of(name, drawn)
+    if job.get("no_check"):
+        return row
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         try:
-            return row | facts_of(posterior.check(key=job["key"]))
+            return row | facts_of(sivi.check(posterior, target, key=job["key"]))
         except Exception as error:
             return row | {"failed": f"check: {type(error).__name__}: {' '.join(str(error).split())}"[:500]}
 
@@ -120,8 +138,8 @@ def cost_row(job: Row) -> Row:
     """Seconds of a check with compilation: of the default call's fit, or of exact draws in many dimensions."""
     name = job["posterior"]
     if not name.startswith("wide-"):
-        posterior, seconds, _ = fitted(job)
-        return {"dim": posterior.dim, "fit_seconds": round(seconds, 2)} | facts_of(posterior.check(key=job["key"]))
+        posterior, target, facts = fitted(job)
+        return {"dim": posterior.dim} | facts | facts_of(sivi.check(posterior, target, key=job["key"]))
     known = wide(int(name.removeprefix("wide-")))
     draws = known.exact(np.random.default_rng(0), 22_000)
     return {"dim": known.dim} | facts_of(check_of_draws(draws, known.target, job["key"], None))
@@ -151,14 +169,14 @@ def refine_row(job: Row) -> Row:
     if known is None:
         raise ValueError(f"posterior must have exact draws for --refine; {name} has none.")
     if job["start"] == "fit":
-        start, seconds, _ = fitted(job)
+        start, target, facts = fitted(job)
+        seconds = facts["fit_seconds"]
         before = np.asarray(start.unconstrained(FIT_DRAWS, key=1000 + key), float)
     else:
         variant = key % FAULTS[job["start"]].variants(known)
         rng = generator(known, job["start"], key, 6)
         before = start = FAULTS[job["start"]].draws(known, moments_of(known), rng, 22_000, variant)
-        seconds = 0.0
-    target = None if job["start"] == "fit" else known.target
+        seconds, target = 0.0, known.target
     refined = refine(start, target, key=key)
     after = np.asarray(refined.unconstrained(min(FIT_DRAWS, len(refined.draws)), key=0), float)
     row: Row = {"dim": known.dim, "fit_seconds": round(seconds, 2), "before": numbers(known, before)}

@@ -44,7 +44,9 @@ def planted_jobs(
     return jobs
 
 
-def rows_of(jobs: list[Row], num_jobs: int, num_cores: int | None, limit: float = float("inf")) -> Iterator[Row]:
+def rows_of(
+    jobs: list[Row], num_jobs: int, num_cores: int | None, limit: float = float("inf"), cache: Path | None = None
+) -> Iterator[Row]:
     """Rows in the order in which they are done.
 
     Args:
@@ -52,6 +54,7 @@ def rows_of(jobs: list[Row], num_jobs: int, num_cores: int | None, limit: float 
         num_jobs: Processes at once.
         num_cores: Cores of each; None for all there are.
         limit: Seconds after which no job is started and all are stopped; rows that are done are kept.
+        cache: A folder of compiled programs that the processes share; none by default.
     """
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
     share = num_cores or len(cores)
@@ -66,7 +69,7 @@ def rows_of(jobs: list[Row], num_jobs: int, num_cores: int | None, limit: float 
         try:
             while time.monotonic() < until:
                 job = waiting.get_nowait()
-                for row in _rows_of_process(job | {"cores": own}, running, until):
+                for row in _rows_of_process(job | {"cores": own}, running, until, cache):
                     done.put(row)
         except queue.Empty:
             pass
@@ -92,8 +95,12 @@ def rows_of(jobs: list[Row], num_jobs: int, num_cores: int | None, limit: float 
             process.kill()
 
 
-def _rows_of_process(job: Row, running: set[subprocess.Popen[str]], until: float) -> Iterator[Row]:
+def _rows_of_process(job: Row, running: set[subprocess.Popen[str]], until: float, cache: Path | None) -> Iterator[Row]:
     environment = _environment(None)
+    if cache is not None:
+        environment |= {"JAX_ENABLE_COMPILATION_CACHE": "true", "JAX_COMPILATION_CACHE_DIR": str(cache)}
+        environment |= {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
+        environment |= {"JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1"}
     command = [sys.executable, str(HERE), "--child", json.dumps(job)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
     running.add(process)
@@ -112,6 +119,6 @@ def _rows_of_process(job: Row, running: set[subprocess.Popen[str]], until: float
     reader.join(1.0)
     running.discard(process)
     if status != 0:
-        about = {name: value for name, value in job.items() if name not in ("cores", "cases", "kind")}
+        about = {name: value for name, value in job.items() if name not in ("cores", "cases", "kind", "folder")}
         reason = "stopped at the limit" if time.monotonic() >= until else (said or [""])[-1].strip()
         yield about | {"failed": f"exit {status}: {reason}"[:500], "unfinished": True}

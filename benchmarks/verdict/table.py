@@ -22,6 +22,8 @@ def line_of(row: Row) -> str:
     if "after" in row:
         return f"{case}: {row['before']} -> {row['after']}, {row['ended']}, {row['seconds']:.1f} s"
     effect = f"true effect {row['severity']:.2f} limits ({row['worst']}), " if "severity" in row else ""
+    if "level" not in row:
+        return f"{case}: {effect}not checked, {row['job_seconds']:.0f} s; warned of {[w[0] for w in row['warned']]}"
     said = f"; {row['said'][0]}" if row["said"] else ""
     return f"{case}: {effect}{row['level']}, {row['seconds']:.1f} s{said}"
 
