@@ -39,8 +39,9 @@ def rows_of_job(job: Row) -> Iterator[Row]:
     else:
         from .fits import cost_row, fit_row, refine_row
 
-        work = {"fit": fit_row, "cost": cost_row, "refine": refine_row}[job["kind"]]
-        yield guarded(job, work)
+        work = {"fit": fit_row, "cost": cost_row, "refine": refine_row}
+        for each in job.get("jobs", [job]):
+            yield guarded(each, work[each["kind"]])
 
 
 def guarded(job: Row, work: Any) -> Row:

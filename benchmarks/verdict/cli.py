@@ -122,6 +122,11 @@ def run(args: argparse.Namespace, mode: str, jobs: list[dict[str, Any]]) -> list
     jobs = without(jobs, rows)
     common = {"folder": str(args.folder) if args.folder else None, "no_check": args.no_check}
     jobs = [job if "cases" in job else job | common for job in jobs]
+    if mode == "fits" and args.together:
+        groups: dict[str, list[dict[str, Any]]] = {}
+        for job in jobs:
+            groups.setdefault(job["posterior"], []).append(job)
+        jobs = [{"kind": "fits", "posterior": name, "jobs": own} for name, own in groups.items()]
     content = {
         "script": "benchmarks/verdict",
         "mode": mode,
@@ -195,6 +200,7 @@ def parser_of_arguments() -> argparse.ArgumentParser:
     add("--methods", nargs="+", choices=("default", "mixture-kl", "score-matching"), help="of real fits (default: all)")
     add("--lengths", nargs="+", choices=("full", "tenth"), default=["full", "tenth"], help="of real fits")
     add("--folder", type=Path, help="take fits that are kept there, and keep new ones there")
+    add("--together", action="store_true", help="with --fits: all fits of a posterior in one process")
     add("--no-check", action="store_true", help="with --fits: fit alone, to be checked later from --folder")
     add("--cache", type=Path, metavar="FOLDER", help="share compiled programs: fits are then faster than cold ones")
     add("--no-nuts", action="store_true", help="with --refine: leave out NUTS")

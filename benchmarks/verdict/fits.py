@@ -2,6 +2,7 @@
 
 import time
 import warnings
+from functools import cache
 from typing import Any
 
 import jax
@@ -44,19 +45,20 @@ def target_of(name: str) -> Target:
     known = known_of(name)
     if known is not None:
         return known.target
-    function, what = POSTERIORS[name].problem()
-    return as_target(function, **what)
+    return _whole(name, None)
 
 
+@cache
 def reference_draws(name: str) -> np.ndarray:
     """Free numbers: exact, or those of NUTS that the battery has stored."""
     known = known_of(name)
     return known.exact(np.random.default_rng(4), 50_000) if known is not None else reference_of(POSTERIORS[name]).free
 
 
-def problem_of(job: Row) -> tuple[Any, dict[str, Any], dict[str, Any]]:
+@cache
+def problem_of(name: str, defect: str | None) -> tuple[Any, dict[str, Any], dict[str, Any]]:
     """What is fitted: a target or a function, its `dim` or `like`, and settings of the fit that belong to it."""
-    name, defect, settings = job["posterior"], job.get("defect"), {}
+    settings = {}
     if defect == "forgotten":
         known = SETS["first"][name]
         target, what, settings = Unscaled(known.target), {}, {"batch_size": known.batch_size}
@@ -69,13 +71,20 @@ def problem_of(job: Row) -> tuple[Any, dict[str, Any], dict[str, Any]]:
     return target, what, settings
 
 
+@cache
+def _whole(name: str, defect: str | None) -> Target:
+    """The same object always, so that its programs are compiled once."""
+    target, what, _ = problem_of(name, defect)
+    return as_target(target, **what)
+
+
 def fitted(job: Row) -> tuple[sivi.Posterior, Target, Row]:
     """The fit that a job asks for, what it was fitted to, and facts: seconds with compilation, warnings, errors.
 
     With a `folder`, a fit that is there is taken from it, and a new one is left there.
     """
-    target, what, settings = problem_of(job)
-    whole = as_target(target, **what)
+    target, what, settings = problem_of(job["posterior"], job.get("defect"))
+    whole, settings = _whole(job["posterior"], job.get("defect")), dict(settings)
     path = path_of(job["folder"], job) if job.get("folder") else None
     if path is not None and path.exists():
         posterior, facts = kept(path)
@@ -120,14 +129,18 @@ def fit_row(job: Row) -> Row:
             return row | {"failed": f"check: {type(error).__name__}: {' '.join(str(error).split())}"[:500]}
 
 
+@cache
+def _reference_log_probs(name: str) -> np.ndarray:
+    return log_probs(target_of(name), reference_draws(name))
+
+
 def severity_of(name: str, drawn: np.ndarray) -> Row:
     """Against the reference; draws that are no numbers are as wrong as can be."""
     if not np.isfinite(drawn).all() or np.abs(drawn).max() > 1e18:
         return {"severity": BEYOND, "worst": "not finite"}
     if (drawn.std(0) <= 1e-6 * np.abs(drawn).max(0)).any():
         return {"severity": BEYOND, "worst": "constant"}
-    target, reference = target_of(name), reference_draws(name)
-    found = true_effects(reference, drawn, log_probs(target, reference), log_probs(target, drawn))
+    found = true_effects(reference_draws(name), drawn, _reference_log_probs(name), log_probs(target_of(name), drawn))
     if (known := known_of(name)) is not None:
         found |= mode_effects(known, drawn)
     worst = max(found, key=lambda kind: found[kind])

@@ -119,6 +119,6 @@ def _rows_of_process(job: Row, running: set[subprocess.Popen[str]], until: float
     reader.join(1.0)
     running.discard(process)
     if status != 0:
-        about = {name: value for name, value in job.items() if name not in ("cores", "cases", "kind", "folder")}
+        about = {name: value for name, value in job.items() if name not in ("cores", "cases", "jobs", "kind", "folder")}
         reason = "stopped at the limit" if time.monotonic() >= until else (said or [""])[-1].strip()
         yield about | {"failed": f"exit {status}: {reason}"[:500], "unfinished": True}
