@@ -14,6 +14,7 @@ from sivi.targets import Target
 from sivi.verdict import statistics as stats
 from sivi.verdict.frame import frame_of
 from sivi.verdict.limits import ERRORS_BEYOND_LIMIT, LIMITS
+from sivi.verdict.modes import THIN_PART
 
 from .faults import nearest_mode
 from .known import Known
@@ -72,7 +73,12 @@ def mode_effects(known: Known, q: np.ndarray) -> Severities:
     lost = float(weights[shares < 1e-3].sum())
     error = np.sqrt(weights * (1.0 - weights) / len(q))
     off = float((np.abs(shares - weights) - ERRORS_BEYOND_LIMIT * error).max())
-    return {"lost mass": lost / LIMITS["lost mass"].doubtful, "mode weight": off / LIMITS["mode weight"].doubtful}
+    # What a mode lacks that has less than half of its draws is judged as lost mass is.
+    missing = np.where(shares < THIN_PART * weights, weights - shares - ERRORS_BEYOND_LIMIT * error, 0.0)
+    return {
+        "lost mass": max(lost, float(missing.max())) / LIMITS["lost mass"].doubtful,
+        "mode weight": off / LIMITS["mode weight"].doubtful,
+    }
 
 
 def minibatch_effects(num_data: int, batch_size: int) -> Severities:

@@ -105,3 +105,11 @@ def test_chains_that_still_climb_make_a_mass_uncertain():
     assert abs(masses.trend(values) - 3.0) < 0.2
     rows = np.log(np.array([np.full(8, 0.75), np.full(8, 0.25)]))
     np.testing.assert_allclose(masses.normalised(rows, trends=np.array([0.0, 3.0])).error, 0.75 * 0.25 * 3.0)
+
+
+def test_chains_of_one_origin_are_in_one_group():
+    origin = np.arange(512) % 50
+    group = masses._groups(np.random.default_rng(0), origin)
+    assert all(len(set(group[origin == place])) == 1 for place in range(50))
+    assert set(group) == set(range(masses.NUM_GROUPS))
+    assert set(masses._groups(np.random.default_rng(0), np.zeros(64, int))) == set(range(masses.NUM_GROUPS))

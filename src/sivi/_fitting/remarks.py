@@ -41,7 +41,7 @@ MAX_GAIN = 100.0
 MAX_SKIPPED, MAX_NAN_LOSSES, MAX_NOT_FINITE = 0.02, 0.5, 0.05
 #: Times its floor up to which σ is at it.
 AT_FLOOR = 1.05
-#: Nats by which the last round of a run of the default length improved the loss: right fits of many modes show up to 0.09.
+#: Nats by which the last round of a run of the default length lowers the loss; for right fits of many modes up to 0.09.
 MIN_IMPROVEMENT = 0.2
 
 _MOST_NAMES = 4

@@ -45,7 +45,7 @@ def frame_of(draws: Float[np.ndarray, "n dim"], size: float | None = None) -> Fr
         draws: (n, dim), finite, without constant columns.
         size: How many independent draws they are worth; all by default.
     """
-    num, dim = len(draws) if size is None else size, draws.shape[1]
+    num, dim = float(len(draws)) if size is None else size, draws.shape[1]
     mean, scale = draws.mean(0, dtype=float), draws.std(0, dtype=float)
     z = (draws - mean) / scale
     if dim > limits.MAX_DIM_EIGEN:
@@ -89,10 +89,15 @@ def _wide_frame(mean: np.ndarray, scale: np.ndarray, values: np.ndarray, vectors
     high = 1.2 * (1.0 + edge) ** 2
     low = (1.0 - edge) ** 2 / 1.2 if edge < 1.0 else 0.0
     strength = np.where((values > high) | (values < low), np.abs(np.log(np.maximum(values, 1e-6))), 0.0)
-    # The same number always, so that there is one program: directions within the noise are not stretched.
     kept = np.argsort(-strength)[: limits.MAX_RANK]
-    stretch = np.where(strength[kept] > 0.0, np.sqrt(np.maximum(values[kept], 1e-6)), 1.0)
-    affine = LowRankMap(_array(mean), _array(scale), _array(vectors[:, kept]), _array(stretch))
+    kept = kept[strength[kept] > 0.0]
+    stretch = np.ones(limits.MAX_RANK)
+    stretch[: len(kept)] = np.sqrt(np.maximum(values[kept], 1e-6))
+    # The same number always, so that there is one program. The others must not be eigenvectors: u would run along them,
+    # and along those of least spread the draws that chose them have too little.
+    others = np.eye(dim, limits.MAX_RANK - len(kept))
+    directions = np.linalg.qr(np.concatenate([vectors[:, kept], others], axis=1))[0]
+    affine = LowRankMap(_array(mean), _array(scale), _array(directions), _array(stretch))
     return Frame(mean, scale, affine, vectors[:, -2 * limits.MAX_RANK :], None)
 
 

@@ -48,26 +48,28 @@ def bridge_log_masses(
     draws: Float[np.ndarray, "chains snapshots dim"],
     values: Float[np.ndarray, "chains snapshots"],
     log_density: Callable[[Float[np.ndarray, "num dim"]], Float[np.ndarray, " num"]],
+    origin: Int[np.ndarray, " chains"] | None = None,
 ) -> Float[np.ndarray, " groups"]:
     """Sub-estimates of log ∫ p over a region, from draws of p inside it.
 
     Each is from an eighth of the chains, and bridges to a Gaussian that was fitted to other chains: a Gaussian that
     knows the draws it is compared with would be too close to them. These are the next three eighths, in a circle. So no
     two groups are fitted to each other, which would make their errors alike, and their spread too small. All draws of
-    a chain are in one group, so the spread holds however correlated they are.
+    a chain, and of all chains from one origin, are in one group, so the spread holds however correlated they are.
 
     Args:
         rng: Draws from the Gaussians.
         draws: In coordinates in which the region has a scale of about one.
         values: log p at the draws, up to a constant; −∞ outside the region.
         log_density: The same at any points.
+        origin: Where each chain has started; all from places of their own by default.
 
     Returns:
         −∞ where a group has too few draws inside the region.
     """
     num_chains, num_snapshots, dim = draws.shape
     inside = np.isfinite(values)
-    group = rng.permutation(num_chains) % NUM_GROUPS
+    group = _groups(rng, np.arange(num_chains) if origin is None else origin)
     num_each = num_chains * num_snapshots // NUM_GROUPS
     fits = []
     for g in range(NUM_GROUPS):
@@ -85,6 +87,14 @@ def bridge_log_masses(
         at_draws = values[group == g][mine] - fit.log_prob(draws[group == g][mine])
         estimates[g] = bridge(at_draws, at_proposals[g] - fit.log_prob(proposals[g]))
     return estimates
+
+
+def _groups(rng: np.random.Generator, origin: Int[np.ndarray, " chains"]) -> Int[np.ndarray, " chains"]:
+    """The group of each chain, by its origin; by its number where origins are fewer than groups."""
+    places, number = np.unique(origin, return_inverse=True)
+    if len(places) < NUM_GROUPS:
+        return rng.permutation(len(origin)) % NUM_GROUPS
+    return (rng.permutation(len(places)) % NUM_GROUPS)[number]
 
 
 def bridge(at_draws: Float[np.ndarray, " draws"], at_proposals: Float[np.ndarray, " proposals"]) -> float:

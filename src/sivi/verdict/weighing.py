@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import jax
 import numpy as np
-from jaxtyping import Float, PRNGKeyArray
+from jaxtyping import Float, Int, PRNGKeyArray
 
 from ..coordinates import AffineMap
 from ..targets import Target
@@ -34,12 +34,14 @@ class ModeChains(NamedTuple):
         snapshots: In x.
         log_prob: Of the snapshots.
         num_gradients: Spent on them.
+        origin: The place that each chain has started from.
     """
 
     affine: AffineMap
     snapshots: Float[np.ndarray, "snapshots chains dim"]
     log_prob: Float[np.ndarray, "snapshots chains"]
     num_gradients: int
+    origin: Int[np.ndarray, " chains"]
 
 
 def relax(
@@ -64,13 +66,14 @@ def relax(
         effort: Multiplies the length of the last run.
     """
     first_key, second_key, last_key = jax.random.split(key, 3)
-    positions, gradients = places[np.arange(NUM_CHAINS) % len(places)], 0
+    origin = np.arange(NUM_CHAINS) % len(places)
+    positions, gradients = places[origin], 0
     if len(places) >= max(MIN_PLACES, PLACES_PER_DIM * target.dim):
         first, known = _coordinates(places), places
     elif (first := laplace(target, top, affine)) is not None:
         rng = np.random.default_rng(np.asarray(jax.random.key_data(first_key)))
         positions = known = to_x(first, rng.standard_normal((NUM_CHAINS, target.dim)))
-        gradients = 4 * target.dim
+        gradients, origin = 4 * target.dim, np.arange(NUM_CHAINS)
     else:
         tuned = tune(first_key, target, positions, affine)
         positions, gradients = tuned.positions, tuned.num_gradients
@@ -96,7 +99,7 @@ def relax(
     if final is None:
         return None
     gradients += tuned.num_gradients + moved.num_gradients
-    return ModeChains(final, moved.snapshots, moved.snapshot_log_prob, gradients)
+    return ModeChains(final, moved.snapshots, moved.snapshot_log_prob, gradients, origin)
 
 
 def _radius(affine: AffineMap, x: np.ndarray) -> np.ndarray:
@@ -160,7 +163,8 @@ def weigh(
             return masses.inside_region(regions(x), i, log_prob + log_det)
 
         draws = to_u(mode.affine, flat).reshape(num_snapshots, num_chains, dim)
-        rows.append(masses.bridge_log_masses(rng, draws.swapaxes(0, 1).astype(float), values.T, log_density))
+        by_chain = draws.swapaxes(0, 1).astype(float)
+        rows.append(masses.bridge_log_masses(rng, by_chain, values.T, log_density, mode.origin))
         labels.append(label)
         trends.append(masses.trend(values.T))
         num_evaluations += flat.shape[0]
