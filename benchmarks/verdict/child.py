@@ -38,8 +38,9 @@ def rows_of_job(job: Row) -> Iterator[Row]:
         yield from planted_rows(SETS[job["set"]][job["target"]], job["cases"])
     else:
         from .fits import cost_row, fit_row, refine_row
+        from .inferences import infer_row
 
-        work = {"fit": fit_row, "cost": cost_row, "refine": refine_row}
+        work = {"fit": fit_row, "cost": cost_row, "refine": refine_row, "infer": infer_row}
         for each in job.get("jobs", [job]):
             yield guarded(each, work[each["kind"]])
 

@@ -17,6 +17,7 @@ as it is there; --resume leaves out what is there already.
   python benchmarks/verdict --fits --jobs 16 --cores 1 --output benchmarks/results/verdict_fits.json
   python benchmarks/verdict --cost --jobs 8 --cores 2 --output benchmarks/results/verdict_cost.json
   python benchmarks/verdict --refine --jobs 8 --cores 2 --output benchmarks/results/verdict_refine.json
+  python benchmarks/verdict --infer --jobs 2 --cores 1 --output benchmarks/results/verdict_infer.json
   python benchmarks/verdict --report benchmarks/results/verdict_*.json
 """
 #: Of --refine: where separated modes have wrong weights, and fits of what is curved or a funnel.
@@ -38,9 +39,9 @@ def main(arguments: list[str] | None = None) -> None:
     args.cores = args.cores or max(1, count // max(args.jobs, 1))
     if args.jobs < 1 or args.jobs * args.cores > count:
         parser.error(f"--jobs times --cores must be at most the number of cores, {count}")
-    mode = next((name for name in ("fits", "cost", "refine") if getattr(args, name)), "planted")
+    mode = next((name for name in ("fits", "cost", "refine", "infer") if getattr(args, name)), "planted")
     try:
-        jobs = {"planted": planted, "fits": fits, "cost": cost, "refine": refinement}[mode](args)
+        jobs = {"planted": planted, "fits": fits, "cost": cost, "refine": refinement, "infer": inferences}[mode](args)
     except KeyError as error:
         parser.error(f"no such target or fault: {error}")
     run(args, mode, jobs)
@@ -101,17 +102,29 @@ def cost(args: argparse.Namespace) -> list[dict[str, Any]]:
     from .fits import WIDE_DIMS
 
     names = args.targets or [*(f"wide-{dim}" for dim in reversed(WIDE_DIMS)), *POSTERIORS]
-    return [{"kind": "cost", "posterior": name, "key": key} for name in names for key in args.keys[:1]]
+    common = {"kind": "cost", "method": "default", "length": "full"}
+    return [common | {"posterior": name, "key": key} for name in names for key in args.keys[:1]]
 
 
 def refinement(args: argparse.Namespace) -> list[dict[str, Any]]:
+    """Jobs of draws that are refined."""
+    common = {"kind": "refine", "method": "default", "length": "full", "no_nuts": args.no_nuts}
     return [
-        {"kind": "refine", "posterior": name, "start": start, "key": key, "no_nuts": args.no_nuts}
+        common | {"posterior": name, "start": start, "key": key}
         for start, names in REFINED.items()
         for name in names
         for key in args.keys
         if not args.targets or name in args.targets
     ]
+
+
+def inferences(args: argparse.Namespace) -> list[dict[str, Any]]:
+    """Jobs of one call of `sivi.infer` each, by default on the hard part of the battery."""
+    from battery.posteriors import POSTERIORS
+
+    hard = [name for name, entry in POSTERIORS.items() if entry.part == "hard"]
+    common = {"kind": "infer", "method": "default", "length": "full"}
+    return [common | {"posterior": name, "key": key} for name in args.targets or hard for key in args.keys]
 
 
 def run(args: argparse.Namespace, mode: str, jobs: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -192,6 +205,7 @@ def parser_of_arguments() -> argparse.ArgumentParser:
     add("--fits", action="store_true", help="real fits of the battery instead")
     add("--cost", action="store_true", help="seconds of a check of every battery posterior instead")
     add("--refine", action="store_true", help="draws before and after refinement instead, with NUTS beside")
+    add("--infer", action="store_true", help="`sivi.infer` on the hard part of the battery instead")
     add("--targets", nargs="+", metavar="NAME", help="targets or posteriors (default: all)")
     add("--faults", nargs="*", metavar="NAME", help="planted faults (default: all; none after the option: exact alone)")
     add("--seeds", type=int, nargs="+", default=[0, 1, 2, 3, 4], help="of planted faults")

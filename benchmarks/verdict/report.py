@@ -27,6 +27,7 @@ TITLES = {
     ("fits", None): "Real fits of the battery",
     ("cost", None): "Cost",
     ("refine", None): "Refinement",
+    ("infer", None): "sivi.infer on the hard part of the battery",
 }
 
 

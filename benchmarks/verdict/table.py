@@ -22,6 +22,10 @@ def line_of(row: Row) -> str:
     if "after" in row:
         return f"{case}: {row['before']} -> {row['after']}, {row['ended']}, {row['seconds']:.1f} s"
     effect = f"true effect {row['severity']:.2f} limits ({row['worst']}), " if "severity" in row else ""
+    if "path" in row:
+        missed = "within the bars" if row["met"] else f"misses {', '.join(row['missed'])}"
+        said = "believed" if row["believed"] else "not believed"
+        return f"{case}: {' → '.join(row['path'])}, {missed}, {said}, {row['seconds']:.0f} s"
     if "level" not in row:
         return f"{case}: {effect}not checked, {row['job_seconds']:.0f} s; warned of {[w[0] for w in row['warned']]}"
     said = f"; {row['said'][0]}" if row["said"] else ""
@@ -85,6 +89,7 @@ def lines(mode: str, rows: list[Row]) -> list[str]:
         "fits": fit_lines,
         "cost": cost_lines,
         "refine": refine_lines,
+        "infer": infer_lines,
     }
     found = tables[mode](rows)
     failed = failures(rows)
@@ -168,6 +173,33 @@ def cost_lines(rows: list[Row]) -> list[str]:
     found = [f"Median over the battery: {middle(battery, 'seconds')} s; {within}."]
     header = ["posterior", "unknowns", "fit, s", "check with compile, s", "million gradients", "peak memory, GB"]
     return [*found, "", *markdown(header, table)]
+
+
+def infer_lines(rows: list[Row]) -> list[str]:
+    """Which path was taken, whether the draws are within the everyday bars, and whether they are believed."""
+    told = [row for row in rows if "path" in row]
+    names = by(told, "posterior")
+    within = sum(all(row["met"] for row in own) for own in names.values())
+    found = [
+        f"Within the everyday bars with every key: {within} of {len(names)} posteriors. "
+        f"Not within them: {sum(not r['met'] for r in told)} of {len(told)} runs, of which "
+        f"{sum(not r['met'] and not r['believed'] for r in told)} say so. "
+        f"Within them: {sum(r['met'] for r in told)}, of which "
+        f"{sum(r['met'] and not r['believed'] for r in told)} are not believed.",
+        "",
+    ]
+    table = []
+    for row in told:
+        n = row["numbers"]
+        sds = f"{n['sd_ratio_min']:.2f} to {n['sd_ratio_max']:.2f}"
+        state = "within" if row["met"] else ", ".join(row["missed"])
+        judged = "believed" if row["believed"] else f"not believed ({row['level']})"
+        steps = ", ".join(f"{name} {seconds:.0f}" for name, seconds, _ in row["steps"] if name != "fit")
+        cost = f"{row['seconds']:.0f} ({steps})"
+        name = f"{row['posterior']}, key {row['key']}"
+        table.append([name, row["source"], f"{n['mean_error']:.3f}", sds, f"{n['ks']:.3f}", state, judged, cost])
+    header = ["posterior", "draws of", "mean error, sd", "sd ratios", "KS", "everyday bars", "said", "seconds"]
+    return [*found, *markdown(header, table)]
 
 
 def refine_lines(rows: list[Row]) -> list[str]:
