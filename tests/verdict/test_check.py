@@ -430,3 +430,25 @@ def test_the_share_of_a_mode_is_claimed_only_if_masses_are_known():
     unknown = (modes[0], modes[1]._replace(error=0.6))
     assert refine_module._picked(unknown) == unknown
     assert refine_module._picked(modes[:1]) == modes[:1]
+
+
+def test_slight_effects_are_told_and_do_not_count(tmp_path):
+    verdict = quick(MEAN + (exact() - MEAN) * np.array([1.0, 0.93, 1.0]))
+    assert verdict.level == "no fault found"
+    (item,) = verdict.slight
+    assert (item.kind, item.unknowns) == ("spread", ("x[1]",))
+    assert item.effect == pytest.approx(-np.log(0.93), abs=0.02)
+    verdict.save(tmp_path / "verdict.sivi")
+    assert sivi.load_verdict(tmp_path / "verdict.sivi").slight == verdict.slight
+    assert quick(exact()).slight == ()
+
+
+def test_refining_has_one_more_round_for_slight_effects(monkeypatch):
+    slight = quick(MEAN + (exact() - MEAN) * np.array([1.0, 0.93, 1.0]))
+    bad = quick(MEAN + 0.5 * (exact() - MEAN))
+    for said, rounds, level in (([slight, slight], 2, "no fault found"), ([slight, bad], 2, "no fault found")):
+        left = list(said)
+        monkeypatch.setattr(refine_module, "check_draws", lambda *a, left=left, **b: left.pop(0))
+        refined = refine(exact(), gaussian, verdict=bad)
+        assert (len(said) - len(left), refined.ended) == (rounds, level)
+        assert refined.verdict.findings == ()

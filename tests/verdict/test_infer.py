@@ -207,6 +207,16 @@ def test_data_too_many_for_full_gradients(staged):
     assert (inference.path, inference.source) == (("fit", "check"), "fit")
 
 
+def test_slight_effects_are_refined_and_no_reason_for_chains(staged):
+    slight = replace(verdict("no fault found"), slight=verdict("doubtful").findings)
+    staged(checks=[slight], refines=[refined("no fault found")])
+    inference = sivi.infer(density, dim=3)
+    assert (inference.path, inference.source, inference.believed) == (("fit", "check", "refine"), "refine", True)
+    staged(checks=[slight], refines=[refined("bad")])
+    inference = sivi.infer(density, dim=3)
+    assert (inference.path, inference.source, inference.believed) == (("fit", "check", "refine"), "fit", True)
+
+
 def test_what_was_hardly_looked_at_is_not_believed(staged):
     staged(checks=[verdict("no fault found", notes=(NOTE.format(rows=10**7, hours=30.0),), memory=float("nan"))])
     assert warned(match="Only means and spreads were looked at").level == "no fault found"

@@ -16,7 +16,7 @@ from .draws import Draws
 from .drift import Drift, run_drift
 from .findings import Finding, finding, worst_first
 from .frame import Frame, frame_of
-from .judge import is_suspicious, judge, knows_axes
+from .judge import is_suspicious, judge, knows_axes, slight
 from .large_data import NOTE, minibatch_score_findings
 from .minibatch import minibatch_finding
 from .mode_findings import by_mass, findings_of_modes
@@ -40,6 +40,7 @@ class _Found:
         notes: What was not looked at.
         gradients: Of the target, so far.
         repeats: Findings about each repeat alone.
+        slight: Effects that are no faults.
     """
 
     target: Target
@@ -52,6 +53,7 @@ class _Found:
     notes: list[str]
     gradients: int = 0
     repeats: tuple[tuple[Finding, ...], ...] = ()
+    slight: tuple[Finding, ...] = ()
 
     def verdict(
         self, late: np.ndarray | None = None, search: ModeSearch | None = None, memory: float = float("nan")
@@ -69,6 +71,7 @@ class _Found:
             late=late,
             memory=memory,
             repeats=self.repeats,
+            slight=self.slight,
         )
 
 
@@ -203,6 +206,7 @@ def _drift(
         found.notes.append(f"directions: {size:,.0f} draws are few for {target.dim} unknowns")
     found.gradients += tuned.num_gradients + drift.num_gradients
     found.findings += drifted
+    found.slight = () if drifted else worst_first(slight(drift, frame, reference, size, names))
     found.repeats = tuple(_of_repeats(found, drift, frame, reference_log_prob))
     if drift.acceptance < limits.FEWEST_ACCEPTED:
         found.findings.append(_not_judged(drift.acceptance))

@@ -81,6 +81,7 @@ def verdict_parts(verdict: Verdict) -> tuple[dict[str, Any], dict[str, np.ndarra
         "not_looked_at": list(verdict.not_looked_at),
         "memory": verdict.memory,
         "repeats": [[_finding_parts(item) for item in own] for own in verdict.repeats],
+        "slight": [_finding_parts(item) for item in verdict.slight],
     }
     places = [mode.place for mode in verdict.modes]
     places = np.stack(places) if places else np.zeros((0, verdict.layout.dim), verdict.draws.dtype)
@@ -101,6 +102,7 @@ def verdict_from(header: dict[str, Any], arrays: dict[str, np.ndarray], layout: 
         late=as_matrix(arrays["late"], layout),
         memory=float(header["memory"]),
         repeats=tuple(map(_findings_from, header["repeats"])),
+        slight=_findings_from(header["slight"]),
     )
 
 

@@ -43,10 +43,11 @@ def infer(
 ) -> Inference:
     """Draws of a target that can be believed, or that say they cannot.
 
-    A variational fit is checked (`sivi.check`). If a fault is found, its draws are refined by chains on the exact
-    target (`Posterior.refine`). If these are still bad, Markov chains run, started from them: NUTS, or HMC where
-    BlackJAX is not installed. Their R-hat and divergences are judged, and their draws are checked too. What was judged
-    best is returned. A fit that diverged goes straight to Markov chains. A target that knows only its score has none.
+    A variational fit is checked (`sivi.check`). If a fault is found, or an unknown is off by more than half of what
+    counts as one, its draws are refined by chains on the exact target (`Posterior.refine`). If these are still bad,
+    Markov chains run, started from them: NUTS, or HMC where BlackJAX is not installed. Their R-hat and divergences are
+    judged, and their draws are checked too. What was judged best is returned. A fit that diverged goes straight to
+    Markov chains. A target that knows only its score has none.
 
     Args:
         target: A `sivi.targets.Target`, or any JAX function x → log p(x), up to a constant.
@@ -127,7 +128,7 @@ class _Walk:
             fallback = None if self._no_chains(target) else self._chains(target, None)
             return self._end(posterior, "fit", None) if fallback is None else fallback
         self.steps.append(Step("check", verdict.cost, _in_short(verdict)))
-        if verdict.interrupted or verdict.level == limits.NO_FAULT:
+        if verdict.interrupted or (verdict.level == limits.NO_FAULT and not verdict.slight):
             return self._end(posterior, "fit", verdict)
         # Chains cannot mend a density that has no posterior.
         if any(remark.kind in NO_POSTERIOR for remark in posterior.warnings):
@@ -150,9 +151,13 @@ class _Walk:
         if judged is None or refined.ended == "not refined":
             self.steps.append(Step("refine", refined.cost, "not possible"))
             best, starts = (posterior, "fit", verdict), None
+            if not verdict.findings:
+                return self._end(*best)
         else:
             self.steps.append(Step("refine", refined.cost, _in_short(judged)))
             best, starts = (refined, "refine", judged), refined.draws
+            if judged.findings and not verdict.findings:  # only slight effects were to be mended
+                return self._end(posterior, "fit", verdict)
             if judged.level != limits.BAD:
                 return self._end(*best)
         if self._no_chains(target):
@@ -266,6 +271,8 @@ def _unseen(verdict: Verdict) -> list[str]:
 
 
 def _in_short(verdict: Verdict) -> str:
+    if not verdict.findings and verdict.slight:
+        return f"{verdict.level}, but slight effects: {_first(verdict.slight[0].sentence)}"
     return verdict.level if not verdict.findings else f"{verdict.level}, {_first(verdict.findings[0].sentence)}"
 
 

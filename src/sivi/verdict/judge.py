@@ -138,15 +138,28 @@ def knows_axes(size: float, dim: int) -> bool:
     return dim > limits.MAX_DIM_DENSE or size >= limits.DRAWS_PER_AXIS * dim
 
 
-def is_suspicious(drift: Drift, frame: Frame, reference: Float[np.ndarray, "n dim"], size: float) -> bool:
-    """Whether an unknown has an effect beyond its limit that is almost more than noise: then longer chains may tell."""
+def slight(
+    drift: Drift, frame: Frame, reference: Float[np.ndarray, "n dim"], size: float, names: Sequence[str]
+) -> list[Finding]:
+    """Effects of single unknowns that are more than noise and beyond a part of their limits; they are no faults."""
+    judged = _of_unknowns(drift, frame, reference, size)
+    return unexplained(_moments(judged, lambda i: names[i], lambda i: (names[i],), limits.SLIGHT))
+
+
+def _of_unknowns(drift: Drift, frame: Frame, reference: Float[np.ndarray, "n dim"], size: float) -> list[Judged]:
+    """All statistics of single unknowns."""
 
     def points(x: np.ndarray) -> stats.Points:
         return stats.Points(frame.standardised(x).astype(np.float32), np.zeros(len(x)))
 
     drawn = points(reference)
     sets = Sets(drawn, points(drift.starts), [points(x) for x in drift.late], size)
-    judged = sets.judged(stats.unknown_blocks(drawn.z, size))
+    return sets.judged(stats.unknown_blocks(drawn.z, size))
+
+
+def is_suspicious(drift: Drift, frame: Frame, reference: Float[np.ndarray, "n dim"], size: float) -> bool:
+    """Whether an unknown has an effect beyond its limit that is almost more than noise: then longer chains may tell."""
+    judged = _of_unknowns(drift, frame, reference, size)
     bounds = _bounds(judged)
     for item in judged:
         name = "spread" if item.block.kind in ("square", "distance") else item.block.kind

@@ -36,6 +36,8 @@ ALPHA = 0.01 / 12
 ERRORS_BEYOND_LIMIT = 2.0
 #: From this share of the errors that count on, an effect beyond its limit is looked at with longer chains.
 SUSPICIOUS = 0.8
+#: Part of its limit from which an effect that is no fault is told as slight.
+SLIGHT = 0.5
 #: Chains whose pull on an effect is taken for noise, at the least.
 INFLUENTIAL_CHAINS = 4
 #: A slope beyond this says that the chains have not moved: extrapolation stops there.

@@ -37,9 +37,10 @@ def refine(
 
     The draws are checked, and replaced by late states of the check's chains, with every mode as often as its mass
     says. These are checked in turn, by chains of their own that run twice as far, and so on, until a check finds no
-    fault or the effort is spent; `Refined.ended` says which. Chains that are slow understate a fault, so what is left
-    is what the last verdict says, at least. The share of a mode is that which the draws were picked by, its mass; where
-    masses are not known nothing was picked, and it is the share that the first check found.
+    fault or the effort is spent; `Refined.ended` says which. Where slight effects are left (`Verdict.slight`), there is
+    one more round. Chains that are slow understate a fault, so what is left is what the last verdict says, at least.
+    The share of a mode is that which the draws were picked by, its mass; where masses are not known nothing was picked,
+    and it is the share that the first check found.
 
     Args:
         posterior: A `Posterior`, or draws in any form that `sivi.check` takes.
@@ -66,7 +67,7 @@ def refine(
 
 
 def _rounds(key: PRNGKeyArray, target: Target, first: Verdict, budget: float, begin: float, spent: int) -> Refined:
-    late, last, length = first.late, None, 1.0
+    late, last, length, is_last = first.late, None, 1.0, False
     draws = late
     for number in range(_MOST_ROUNDS):
         round_key = jax.random.fold_in(key, number)
@@ -77,13 +78,16 @@ def _rounds(key: PRNGKeyArray, target: Target, first: Verdict, budget: float, be
         length = min(length, max(left, _SHORTEST))
         judged = check_draws(round_key, target, starting, effort=length, modes=False, begin=begin, first=length)
         spent += judged.cost.gradients
+        if judged.findings and last is not None and not last.findings:
+            break  # what was there before the one more round is better
         # Chains stay in their modes, whose weights are those that the first check found.
         modes = _picked(first.modes)
         notes = tuple(note for note in judged.not_looked_at if not note.startswith("modes"))
         notes += tuple(note for note in first.not_looked_at if "modes" in note.partition(":")[0])
         draws, last = late, replace(judged, modes=modes, not_looked_at=notes)
-        if not judged.findings:
+        if not judged.findings and (not judged.slight or is_last):
             break
+        is_last = not judged.findings
         late, length = judged.late, 2.0 * length
     ended = limits.NO_FAULT if last is not None and not last.findings else "budget spent"
     return Refined(draws, first.layout, last, Cost(time.perf_counter() - begin, spent), ended)

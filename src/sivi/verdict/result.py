@@ -71,6 +71,8 @@ class Verdict:
             understated where it is above about one half.
         repeats: Of a fit with several, the findings about each alone, by its own share of the chains. They do not count
             for the level, which is that of the draws of all repeats together, and of how these differ.
+        slight: Where no chain found a fault, effects of single unknowns that are more than noise and beyond half their
+            limits, worst first. They do not count for the level; `sivi.infer` refines where there are some.
     """
 
     findings: tuple[Finding, ...]
@@ -82,6 +84,7 @@ class Verdict:
     late: Float[np.ndarray, "m dim"]
     memory: float = float("nan")
     repeats: tuple[tuple[Finding, ...], ...] = ()
+    slight: tuple[Finding, ...] = ()
 
     @property
     def level(self) -> str:
