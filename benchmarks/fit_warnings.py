@@ -10,7 +10,6 @@ A row has the kinds and sentences of the warnings, or the error of a fit that di
 """
 
 import argparse
-import json
 import time
 import warnings
 from collections.abc import Callable
@@ -22,6 +21,7 @@ import jax.numpy as jnp
 import numpy as np
 
 import sivi
+from _common import environment, write
 from sivi._fitting import ending
 
 
@@ -121,7 +121,7 @@ def main() -> None:
         for sentence in row["sentences"]:
             print(f"    {sentence}", flush=True)
         if args.out is not None:
-            args.out.write_text(json.dumps(rows, indent=1) + "\n")
+            write(args.out, {"script": "benchmarks/fit_warnings.py", **environment(), "rows": rows})
 
     for name in args.cases or ([] if args.battery else CASES):
         case = CASES[name]

@@ -20,10 +20,12 @@ as it is there; --resume leaves out what is there already.
   python benchmarks/verdict --infer --jobs 2 --cores 1 --output benchmarks/results/verdict_infer.json
   python benchmarks/verdict --report benchmarks/results/verdict_*.json
 """
-#: Of --refine: where separated modes have wrong weights, and fits of what is curved or a funnel.
+#: Of --refine: where separated modes have wrong weights, fits of what is curved or a funnel, and fits by a method that
+#: is wrong there.
 REFINED = {
     "weights": ("two-modes-2", "two-modes-10", "five-uneven", "eight-even"),
     "fit": ("eight-even", "five-uneven", "curved-pairs", "schools-centred", "funnel-2", "funnel-10"),
+    "wrong-fit": ("curved-pairs", "schools-centred"),
 }
 
 
@@ -108,9 +110,11 @@ def cost(args: argparse.Namespace) -> list[dict[str, Any]]:
 
 def refinement(args: argparse.Namespace) -> list[dict[str, Any]]:
     """Jobs of draws that are refined."""
-    common = {"kind": "refine", "method": "default", "length": "full", "no_nuts": args.no_nuts}
+    common = {"kind": "refine", "length": "full", "no_nuts": args.no_nuts}
     return [
-        common | {"posterior": name, "start": start, "key": key}
+        common
+        | {"posterior": name, "start": start, "key": key}
+        | {"method": "mixture-kl" if start == "wrong-fit" else "default"}
         for start, names in REFINED.items()
         for name in names
         for key in args.keys

@@ -181,7 +181,7 @@ def refine_row(job: Row) -> Row:
     known = known_of(name)
     if known is None:
         raise ValueError(f"posterior must have exact draws for --refine; {name} has none.")
-    if job["start"] == "fit":
+    if job["start"].endswith("fit"):
         start, target, facts = fitted(job)
         seconds = facts["fit_seconds"]
         before = np.asarray(start.unconstrained(FIT_DRAWS, key=1000 + key), float)

@@ -84,6 +84,30 @@ def test_exit_codes_and_files(small, model, tmp_path, capsys, monkeypatch, level
     assert not (out / "verdict.sivi").exists()
 
 
+def test_a_fit_that_could_not_be_checked_says_so(small, model, tmp_path, capsys, monkeypatch):
+    def check(posterior, **settings):
+        raise RuntimeError("out of memory")
+
+    monkeypatch.setattr(_fit, "check", check)
+    assert fit(model, tmp_path / "run") == 0
+    assert "it was not checked: out of memory" in capsys.readouterr().err
+    assert (tmp_path / "run" / "verdict.txt").read_text() == "not checked: out of memory\n"
+    with pytest.raises(RuntimeError, match="out of memory"):
+        main(["--debug", "fit", str(model), "--out", str(tmp_path / "run"), "--steps", "10", "--quiet", "--no-whiten"])
+
+
+def test_a_density_that_raises_while_it_is_fitted(small, model, tmp_path, capsys):
+    model.write_text(
+        "import equinox as eqx, jax.numpy as jnp\ndim = 2\n"
+        "def log_density(x):\n"
+        "    return -0.5 * jnp.sum(eqx.error_if(x, jnp.abs(x[0]) > 0.5, 'x[0] must be below 0.5') ** 2)\n"
+    )
+    assert fit(model, tmp_path / "run") == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1
+    assert "x[0] must be below 0.5" in error
+
+
 def test_a_real_check(made, model, capsys):
     """Ten updates without coordinates leave the family at 0, where the target's mean is at 1."""
     code = main(["check", str(made), str(model), "--effort", "0.1", "--no-modes"])

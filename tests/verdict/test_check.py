@@ -17,8 +17,11 @@ from sivi.verdict import draws as draws_module
 from sivi.verdict import limits
 from sivi.verdict import refine as refine_module
 from sivi.verdict.check_draws import _fewer
+from sivi.verdict.findings import Finding
 from sivi.verdict.inference import Inference
 from sivi.verdict.minibatch import minibatch_finding
+from sivi.verdict.mode_findings import by_mass
+from sivi.verdict.modes import Mode, ModeSearch
 from sivi.verdict.refine import refine
 from sivi.verdict.refined import Refined
 from sivi.verdict.result import Cost, ModeFound
@@ -160,6 +163,7 @@ def test_a_score_alone():
     verdict = quick(exact(), target)
     assert verdict.level == "no fault found"
     assert "knows only its score" in " ".join(verdict.not_looked_at)
+    assert verdict.memory < 0.25
     assert quick(MEAN + 0.7 * (exact() - MEAN), target).level == "bad"
 
 
@@ -452,3 +456,106 @@ def test_refining_has_one_more_round_for_slight_effects(monkeypatch):
         refined = refine(exact(), gaussian, verdict=bad)
         assert (len(said) - len(left), refined.ended) == (rounds, level)
         assert refined.verdict.findings == ()
+
+
+def test_chains_in_an_array_that_disagree_a_little():
+    chains = exact().reshape(4, 3000, 3) + 0.2 * np.array([1.0, -1.0, 1.0, -1.0])[:, None, None] * np.array([1, 0, 0])
+    assert any("whether the chains agree: R-hat is 1.0" in note for note in quick(chains).not_looked_at)
+    run = SamplerRun(chains, sivi.targets.Layout.vector(3), 0.1)
+    assert any("the chains disagree: R-hat is 1.0" in item.sentence for item in quick(run).findings)
+    assert quick(exact().reshape(4, 3000, 3)).level == "no fault found"
+
+
+def test_more_modes_than_can_be_told_apart():
+    places = np.stack(np.meshgrid(*[10.0 * np.arange(4)] * 2), -1).reshape(-1, 2)
+    target = sivi.targets.GaussianMixture(places, np.stack([np.eye(2)] * 16))
+    rng = np.random.default_rng(0)
+    weights = np.where(np.arange(16) % 2 == 0, 0.1, 0.025)
+    draws = places[rng.choice(16, 12_000, p=weights)] + rng.normal(size=(12_000, 2))
+    verdict = sivi.check(draws, target)
+    assert "the weights of modes: the draws have more than 12, which are taken as one" in verdict.not_looked_at
+    assert any(note.startswith("directions: the chains remember") for note in verdict.not_looked_at)
+
+
+def test_standard_deviations_that_few_draws_make_are_not_judged():
+    draws = np.random.default_rng(0).standard_t(1.0, size=(12_000, 2)) * np.array([1.0, 0.0])
+    draws[:, 1] = np.random.default_rng(1).normal(size=12_000)
+    verdict = quick(draws, lambda x: -jnp.log1p(x[0] ** 2) - 0.5 * x[1] ** 2)
+    (note,) = [note for note in verdict.not_looked_at if note.startswith("standard deviations of")]
+    assert note.startswith("standard deviations of x[0]: one draw in a thousand")
+
+
+def test_pairs_of_many_unknowns_are_a_stated_choice():
+    draws = np.random.default_rng(0).normal(size=(4000, 130))
+    notes = quick(draws, lambda x: -0.5 * (x @ x), effort=0.25).not_looked_at
+    assert any(note.startswith("most pairs of unknowns: of 8,385, up to 8,128") for note in notes)
+
+
+def test_ctrl_c_of_a_refinement_keeps_the_last_round(monkeypatch):
+    bad = quick(MEAN + 0.5 * (exact() - MEAN))
+
+    def stopped(*outcomes):
+        left = list(outcomes)
+
+        def call(*arguments, **settings):
+            outcome = left.pop(0)
+            if isinstance(outcome, BaseException):
+                raise outcome
+            return outcome
+
+        monkeypatch.setattr(refine_module, "check_draws", call)
+
+    stopped(bad, KeyboardInterrupt())
+    refined = refine(exact(), gaussian, verdict=bad)
+    assert (refined.ended, refined.verdict.level) == ("interrupted", "bad")
+    stopped(KeyboardInterrupt())
+    refined = refine(exact(), gaussian, verdict=bad)
+    assert (refined.ended, refined.verdict) == ("interrupted", None)
+    np.testing.assert_array_equal(refined.draws, bad.late)
+    monkeypatch.setattr(refine_module, "check", lambda *a, **b: replace(bad, not_looked_at=("modes: interrupted",)))
+    assert refine(exact(), gaussian).ended == "interrupted"
+
+
+def test_a_lost_mode_that_could_not_be_weighed_stays_a_finding(monkeypatch):
+    good, place = quick(exact()), np.zeros(3)
+    lost = bad_finding("lost mode")
+    modes = (ModeFound(place, 0.7, 0.6, 1.0), ModeFound(place, 0.3, 0.6, 0.0))
+    monkeypatch.setattr(refine_module, "check_draws", lambda *a, **b: good)
+    refined = refine(exact(), gaussian, verdict=replace(good, findings=(lost,), modes=modes))
+    assert refined.verdict.findings == (lost,)
+    known = tuple(mode._replace(error=0.01) for mode in modes)
+    refined = refine(exact(), gaussian, verdict=replace(good, findings=(lost,), modes=known))
+    assert (refined.verdict.findings, refined.ended) == ((), "no fault found")
+
+
+def bad_finding(kind):
+    return Finding(kind, (), 0.3, 0.01, "bad", "A mode has no draws.")
+
+
+def test_the_verdict_of_a_refinement_is_checked():
+    verdict = quick(np.random.default_rng(0).normal(size=(4000, 2)), lambda x: -0.5 * (x @ x))
+    with pytest.raises(ValueError, match="verdict must be that of a check of x"):
+        refine(exact(), gaussian, verdict=verdict)
+
+
+def test_a_verdict_prints_fifteen_lines_at_most():
+    verdict = quick(MEAN + 0.5 * (exact() - MEAN))
+    findings = tuple(Finding(f"kind {i}", (f"x[{i}]",), 1.0, 0.1, "bad", "It is bad.") for i in range(30))
+    modes = tuple(ModeFound(np.zeros(3), 0.1, 0.01, 0.1) for _ in range(10))
+    notes = tuple(f"part {i}: why" for i in range(9))
+    full = replace(verdict, findings=findings, modes=modes, not_looked_at=notes, repeats=((), findings))
+    assert len(str(full).splitlines()) <= 15
+    assert "30" not in str(replace(full, findings=()))
+    assert len(str(replace(full, findings=())).splitlines()) <= 15
+
+
+def test_modes_come_by_their_masses_in_every_stretch():
+    rng = np.random.default_rng(0)
+    draws = [np.full((500, 1), float(i)) for i in range(3)]
+    modes = [Mode(np.zeros(1), m, 0.01, m, 0.01, d, np.zeros(500)) for m, d in zip((0.6, 0.3, 0.1), draws, strict=True)]
+    late = by_mass(ModeSearch(tuple(modes), (), 0, 3), np.zeros((4096, 1)), rng)
+    shares = [
+        np.bincount(late[-512:, 0].astype(int), minlength=3) / 512,
+        np.bincount(late[:, 0].astype(int)) / len(late),
+    ]
+    np.testing.assert_allclose(shares, [[0.6, 0.3, 0.1]] * 2, atol=0.005)

@@ -207,6 +207,40 @@ def test_data_too_many_for_full_gradients(staged):
     assert (inference.path, inference.source) == (("fit", "check"), "fit")
 
 
+def test_a_refinement_that_fails_does_not_lose_the_fit(staged):
+    staged(checks=[verdict("bad")], refines=[RuntimeError("out of memory")])
+    inference = warned(match="The fit could not be refined: out of memory")
+    assert (inference.path, inference.source) == (("fit", "check", "refine"), "fit")
+    staged(
+        checks=[RuntimeError("out of memory"), verdict("no fault found")], runs=[Reference(chains(), Cost(3.0, 300))]
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        inference = sivi.infer(density, dim=3)
+    assert "The fit could not be checked: out of memory" in inference.warnings
+    assert (inference.path, inference.source) == (("fit", "check", "nuts"), "nuts")
+
+
+def test_an_interrupted_refinement_ends_with_its_last_round(staged):
+    staged(checks=[verdict("bad")], refines=[refined("doubtful", "interrupted")])
+    inference = warned(match="these are the draws of the last round that was judged")
+    assert (inference.source, inference.level) == ("refine", "doubtful")
+    staged(checks=[verdict("doubtful")], refines=[refined("bad", "interrupted")])
+    assert warned(match="Interrupted during the refinement").source == "fit"
+
+
+@pytest.mark.parametrize(
+    "note",
+    [
+        "the weights of modes: the draws have more than 12, which are taken as one",
+        "standard deviations of x[0]: one draw in a thousand makes more than a quarter of the variance",
+    ],
+)
+def test_what_could_not_be_judged_is_not_believed(staged, note):
+    staged(checks=[verdict("no fault found", notes=(note,))])
+    assert warned(match="judged" if note[0] == "s" else "were not looked at").level == "no fault found"
+
+
 def test_slight_effects_are_refined_and_no_reason_for_chains(staged):
     slight = replace(verdict("no fault found"), slight=verdict("doubtful").findings)
     staged(checks=[slight], refines=[refined("no fault found")])

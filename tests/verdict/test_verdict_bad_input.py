@@ -117,3 +117,34 @@ def test_a_fit_that_has_collapsed_is_bad(tmp_path):
     assert [(item.kind, item.unknowns) for item in verdict.findings] == [("collapsed", ("x[0]",))]
     verdict.save(tmp_path / "verdict.sivi")
     assert sivi.load_verdict(tmp_path / "verdict.sivi").level == "bad"
+
+
+def test_draws_that_are_no_real_numbers():
+    for given, kind in ((draws().astype(complex), "complex128"), (draws().astype(object), "object")):
+        with pytest.raises(TypeError, match=f"draws must be real numbers; got an array of {kind}"):
+            sivi.check(given, density)
+
+
+def test_nothing_to_show_of_draws_that_are_not_finite():
+    fit = posterior()
+    verdict = replace(fit, affines=DiagonalMap(jnp.full((1, 3), jnp.nan), jnp.ones((1, 3)))).check()
+    assert verdict.level == "bad"
+    with pytest.raises(ValueError, match="there are no draws"):
+        verdict.refined.sample(10)
+    with pytest.raises(ValueError, match="nothing to plot"):
+        verdict.plot()
+    with pytest.raises(ValueError, match="num_unknowns must be"):
+        fit.check(modes=False).plot(0)
+
+
+def test_few_draws_are_not_compared():
+    for given in (draws()[:1], draws()[:0]):
+        with pytest.raises(ValueError, match="draws must be at least 50 to be compared"):
+            sivi.compare(given, density, reference=draws())
+
+
+def test_a_repeat_that_is_not_finite_is_named():
+    maps = [DiagonalMap(jnp.array([mean, 0.0, 0.0]), jnp.ones(3)) for mean in (0.0, jnp.nan)]
+    verdict = replace(posterior_of(linear_gaussian_family(), maps), target=posterior().target).check(modes=False)
+    assert "repeat 1: draws are not finite" in str(verdict)
+    assert len(verdict.repeats) == 2

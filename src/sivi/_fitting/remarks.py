@@ -138,7 +138,7 @@ def of_target(probe: EndProbe, place: Place, ran_off: bool) -> list[Remark]:
             )
         )
     spread = np.max(np.abs(probe.x_scores[finite]), axis=0)
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", over="ignore"):
         constant = ~zero & (np.ptp(scores, axis=0) <= 1e-6 * spread)
     if constant.any():
         names = place.names(constant, spread)
@@ -279,8 +279,8 @@ def of_divergence(probe: EndProbe, posterior: Posterior, index: int, full: bool)
         yield Remark(
             "divergence",
             f"The scores of the density and of the fit differ by {found:.2g} ({what}; a good fit has less than 0.3), "
-            "so the fit has not found the density; try more updates, another key, or unknowns on other scales, and "
-            "compare with sivi.samplers.nuts.",
+            "so the fit has not found the density; see what posterior.check() says, and try posterior.refine(), more "
+            "updates, another key, or unknowns on other scales.",
         )
 
 

@@ -12,12 +12,13 @@ from ..plots import plot_samples, plot_traces
 from ..posterior import Posterior
 from ..targets import Target
 from ..verdict.check import check
+from ..verdict.errors import errors_of_the_density
 from ..verdict.limits import BAD
 from ._draws import NEEDS_ARVIZ, entries, has_arviz, mixed, save_marginals_and_pairs, summary, write_draws
 from ._errors import UsageError
 from ._model_file import errors_of_the_model, load_target
 from ._output import save_figure, use_files_only, writable_folder
-from ._verdict import CODES, forget_verdict, write_verdict
+from ._verdict import CODES, forget_verdict, write_text, write_verdict
 
 _EPILOG = """\
 the model file defines one of
@@ -98,25 +99,29 @@ def run(args: argparse.Namespace) -> int:
     if not posterior.finished:
         print(f"interrupted at update {posterior.step} of {posterior.num_steps}; continue with --resume")
         return 130
-    return 0 if args.no_check else _check(posterior, args.seed, folder)
+    return 0 if args.no_check else _check(posterior, args, folder)
 
 
-def _check(posterior: Posterior, seed: int, folder: Path) -> int:
+def _check(posterior: Posterior, args: argparse.Namespace, folder: Path) -> int:
     """Check the fit, whose files are written; the exit code."""
     try:
-        verdict = check(posterior, key=seed)
+        verdict = check(posterior, key=args.seed)
     except KeyboardInterrupt:
         print("sivi: the fit is written; its check was interrupted", file=sys.stderr)
         return 130
     except Exception as error:  # nothing is wrong with the fit's files
-        print(f"sivi: the fit is written; it was not checked: {error}", file=sys.stderr)
+        if args.debug:
+            raise
+        sentence = f"not checked: {' '.join(str(error).split())}"
+        write_text(sentence, folder)
+        print(f"sivi: the fit is written; it was {sentence}", file=sys.stderr)
         return 0
     print(f"\n{verdict}\n\nwritten to {folder}: {', '.join(write_verdict(verdict, folder))}")
     return 130 if verdict.interrupted else CODES[BAD] if verdict.level == BAD else 0
 
 
 def _fit(target: Target, args: argparse.Namespace, file: Path) -> Posterior:
-    with errors_of_the_model(args.model), warnings.catch_warnings():
+    with errors_of_the_model(args.model), errors_of_the_density(), warnings.catch_warnings():
         warnings.simplefilter("ignore", FitWarning)  # printed below, without the line of code that issues it
         posterior = fit(
             target,
@@ -128,6 +133,7 @@ def _fit(target: Target, args: argparse.Namespace, file: Path) -> Posterior:
             progress=not args.quiet,
             checkpoint=file,
             resume=file if args.resume else None,
+            callbacks=[lambda _: forget_verdict(file.parent)],  # that of an earlier fit, which the checkpoint replaces
         )
     for remark in posterior.warnings:
         print(f"sivi: warning: {remark}", file=sys.stderr)

@@ -15,8 +15,13 @@ CODES = {NO_FAULT: 0, DOUBTFUL: 3, BAD: 4}
 def write_verdict(verdict: Verdict, folder: Path) -> list[str]:
     """Write the verdict, as a file for `sivi.load_verdict` and as text; return the names of the files."""
     verdict.save(folder / FILE)
-    write_whole(folder / TEXT, lambda temporary: Path(temporary).write_text(f"{verdict}\n", encoding="utf-8"))
+    write_text(str(verdict), folder)
     return [FILE, TEXT]
+
+
+def write_text(text: str, folder: Path) -> None:
+    """Write what there is to say of the fit."""
+    write_whole(folder / TEXT, lambda temporary: Path(temporary).write_text(f"{text}\n", encoding="utf-8"))
 
 
 def forget_verdict(folder: Path) -> None:

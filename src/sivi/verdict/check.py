@@ -45,7 +45,7 @@ def check(posterior: Any, target: Any = None, *, key: KeyLike = 0, effort: float
         posterior: A `Posterior`, an `Inference`, a `Refined`, or draws from elsewhere: an array (draws, dim) or
             (chains, draws, dim) on the unconstrained scale, a `SamplerRun`, or a dict in the form of
             `Posterior.sample`, with or without a leading axis of chains. Correlated draws are thinned. Chains that
-            disagree are bad. The repeats of a posterior are judged together and each alone, and compared.
+            disagree are a fault. The repeats of a posterior are judged together and each alone, and compared.
         target: A sivi `Target`, or a function x -> log p(x). That of the posterior when left out; a `Refined` has none.
         key: An int or a JAX key.
         effort: Multiplies the length of the chains; below 1, their number.
@@ -75,14 +75,22 @@ def check(posterior: Any, target: Any = None, *, key: KeyLike = 0, effort: float
             draws = refined_draws(posterior.draws, found.layout, draw_key, num_chains)
         else:
             chains = as_chains(posterior, found.layout)
-            faults = _faults_of(posterior, chains, found.layout)
-            more = faults if isinstance(posterior, SamplerRun) else []
+            more = faults = _faults_of(posterior, chains, found.layout)
+            notes = ()
+            if not isinstance(posterior, SamplerRun):  # of chains in an array, a large R-hat alone is a fault
+                more = [item for item in faults if item.level == limits.BAD]
+                notes = tuple(
+                    f"whether the chains agree: {item.sentence.rstrip('.').removeprefix('the chains disagree: ')}"
+                    for item in faults
+                    if item not in more
+                )
             try:
                 draws = given_draws(chains, found.layout, draw_key, num_chains)
             except WorthTooFew:
                 if all(item.level != limits.BAD for item in faults):
                     raise
                 return _disagreeing(chains, faults, found.layout, begin)
+            draws = draws._replace(notes=(*draws.notes, *notes))
         try:
             return check_draws(
                 check_key, found, draws, effort=effort, modes=modes, begin=begin, more=more, batch_size=batch_size

@@ -6,8 +6,9 @@ from dataclasses import dataclass
 
 import jax
 import numpy as np
-from jaxtyping import Float, PRNGKeyArray
+from jaxtyping import Bool, Float, PRNGKeyArray
 
+from .._fitting.remarks import listed
 from ..samplers.run import free_names
 from ..targets import Target
 from . import limits
@@ -20,8 +21,8 @@ from .judge import is_suspicious, judge, knows_axes, slight
 from .large_data import NOTE, minibatch_score_findings
 from .minibatch import minibatch_finding
 from .mode_findings import by_mass, findings_of_modes
-from .modes import ModeSearch, find_modes
-from .result import INTERRUPTED, Cost, ModeFound, Verdict
+from .modes import MAX_FIT_MODES, ModeSearch, find_modes
+from .result import HEAVY_TAILS, INTERRUPTED, MANY_MODES, Cost, ModeFound, Verdict
 from .tuning import Tuned, tune
 
 
@@ -202,8 +203,18 @@ def _drift(
         again, plan = jax.random.fold_in(key, 1), {"gradients_first": all_gradients, "gradients_all": all_gradients}
         drift = run_drift(again, target, frame, tuned, starts, start_log_prob, before=drift, **plan)
         drifted = judge(drift, frame, reference, reference_log_prob, size, names, found.rng)
+    heavy = heavy_tails(np.concatenate([reference, drift.late.reshape(-1, target.dim)]))
+    if heavy.any():
+        found.notes.append(HEAVY_TAILS.format(names=listed(name for name, i in zip(names, heavy, strict=True) if i)))
     if not knows_axes(size, target.dim):
         found.notes.append(f"directions: {size:,.0f} draws are few for {target.dim} unknowns")
+    elif drift.memory >= limits.MAX_MEMORY_FOR_DIRECTIONS and target.dim > 1:
+        found.notes.append(f"directions: the chains remember where they started (memory {drift.memory:.2f})")
+    if target.dim > limits.MAX_DIM_ALL_PAIRS:
+        found.notes.append(
+            f"most pairs of unknowns: of {target.dim * (target.dim - 1) // 2:,}, up to {limits.MAX_PAIRS:,} are looked "
+            "at, half of them those that are most correlated in the draws, half at random"
+        )
     found.gradients += tuned.num_gradients + drift.num_gradients
     found.findings += drifted
     found.slight = () if drifted else worst_first(slight(drift, frame, reference, size, names))
@@ -215,6 +226,14 @@ def _drift(
     return drift
 
 
+def heavy_tails(points: Float[np.ndarray, "n dim"]) -> Bool[np.ndarray, " dim"]:
+    """Unknowns whose variance is that of a few draws: quantiles are judged there, a standard deviation cannot be."""
+    squares = (points - points.mean(0, dtype=float)) ** 2
+    num = max(1, round(limits.RARE * len(points)))
+    largest = np.partition(squares, len(points) - num, axis=0)[-num:]
+    return largest.sum(0) > limits.MOST_OF_RARE * squares.sum(0)
+
+
 def _of_repeats(
     found: _Found, drift: Drift, frame: Frame, log_prob: Float[np.ndarray, " n"]
 ) -> Iterator[tuple[Finding, ...]]:
@@ -222,7 +241,7 @@ def _of_repeats(
     if found.draws.repeats is None:
         return
     of_reference, of_starts = found.draws.repeats
-    for number in range(int(of_reference.max()) + 1):
+    for number in range(found.draws.num_repeats):
         own, chains = found.draws.of_repeat(number), of_starts == number
         if len(own.starts) < limits.FEWEST_DRAWS:
             found.notes.append(f"repeat {number} alone: {len(own.starts)} chains start from its draws")
@@ -259,6 +278,8 @@ def _late(found: _Found, drift: Drift, search: ModeSearch | None) -> Float[np.nd
         )
     if search is None:
         return late
+    if search.num_fit_modes > MAX_FIT_MODES:
+        found.notes.append(MANY_MODES.format(most=MAX_FIT_MODES))
     if any(mode.error >= limits.UNKNOWN_MASS for mode in search.modes):
         found.notes.append("the weights of modes: the mass of some could not be measured")
     found.gradients += search.num_gradients
@@ -289,8 +310,7 @@ def _not_finite(share: float) -> Finding:
 
 
 def _collapsed(names: tuple[str, ...]) -> Finding:
-    shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
-    sentence = f"{shown}: all draws are the same number; the fit has collapsed or run off."
+    sentence = f"{listed(names)}: all draws are the same number; the fit has collapsed or run off."
     return Finding("collapsed", names, 1.0, 0.0, limits.BAD, sentence, 1e3)
 
 

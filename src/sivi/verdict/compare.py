@@ -118,6 +118,8 @@ def _fitted(posterior: Any, layout: Layout, key: Any) -> _Set:
         chains = as_chains(posterior, layout)
         if not np.isfinite(chains).all():
             raise ValueError("draws must be finite; some are not.")
+        if (got := chains.shape[0] * chains.shape[1]) < limits.FEWEST_DRAWS:
+            raise ValueError(f"draws must be at least {limits.FEWEST_DRAWS} to be compared; got {got}.")
         return _of_chains(chains, layout)
     points = (
         posterior.unconstrained(limits.COMPARED_DRAWS, key) if isinstance(posterior, Posterior) else posterior.draws

@@ -35,6 +35,7 @@ class Draws(NamedTuple):
         constant: Names of the unknowns that are the same number in all draws.
         notes: What cannot be judged of so few.
         repeats: Of a fit with several: the number of the one that every draw of the reference, and every start, is of.
+        num_repeats: How many there are.
     """
 
     reference: Float[np.ndarray, "n dim"]
@@ -47,6 +48,7 @@ class Draws(NamedTuple):
     constant: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     repeats: tuple[Int[np.ndarray, " n"], Int[np.ndarray, " chains"]] | None = None
+    num_repeats: int = 1
 
     def of_repeat(self, number: int) -> "Draws":
         """The reference and the starts of one repeat."""
@@ -83,6 +85,7 @@ def posterior_draws(posterior: Posterior, key: PRNGKeyArray, num_chains: int) ->
         not_finite=1.0 - float(finite.mean()),
         constant=_constant(reference, posterior.layout),
         repeats=repeats,
+        num_repeats=posterior.repeats,
     )
 
 
@@ -183,6 +186,9 @@ def as_chains(draws: Any, layout: Layout) -> Float[np.ndarray, "chains draws dim
         return _with_dim(np.asarray(draws.draws), layout)
     if isinstance(draws, dict) or not (layout.is_vector or _is_array(draws)):
         return _from_structure(draws, layout)
+    kind = np.dtype(getattr(draws, "dtype", np.float64)).kind
+    if kind not in "fiub":
+        raise TypeError(f"draws must be real numbers; got an array of {np.dtype(draws.dtype).name}.")
     try:
         array = np.asarray(draws, np.result_type(np.float32, getattr(draws, "dtype", np.float64)))
     except (TypeError, ValueError):

@@ -98,13 +98,17 @@ def run_drift(
 def memory_of(
     frame: Frame, starts: np.ndarray, start_log_prob: np.ndarray, late: np.ndarray, late_log_prob: np.ndarray
 ) -> float:
-    """The largest slope, of location and scale of every unknown and axis, and of log p."""
+    """The largest slope, of location and scale of every unknown and axis, and of log p where it is known."""
+    has_log_prob = not np.isnan(start_log_prob).all()
 
     def values(x: np.ndarray, log_prob: np.ndarray) -> np.ndarray:
         z = np.clip(frame.standardised(x), -limits.CLIP, limits.CLIP)
         u = np.clip(z @ frame.axes, -limits.CLIP, limits.CLIP)
-        known = np.nan_to_num(log_prob, nan=0.0, neginf=-1e30)[:, None]
-        return np.concatenate([z, z**2, u, u**2, np.argsort(np.argsort(known, axis=0), axis=0)], axis=1)
+        columns = [z, z**2, u, u**2]
+        if has_log_prob:
+            known = np.nan_to_num(log_prob, nan=0.0, neginf=-1e30)[:, None]
+            columns.append(np.argsort(np.argsort(known, axis=0), axis=0))
+        return np.concatenate(columns, axis=1)
 
     first = values(starts, start_log_prob)
     last = np.mean([values(x, log_prob) for x, log_prob in zip(late, late_log_prob, strict=True)], axis=0)

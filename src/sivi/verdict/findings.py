@@ -14,10 +14,11 @@ class Finding(NamedTuple):
 
     Attributes:
         kind: "mean", "spread", "distribution", "correlation", "direction", "log density", "lost mode", "mode weight",
-            "minibatch scale", "repeats", "not finite", "collapsed", "zero density", "not judged" or, of draws of
-            `sivi.infer`, "sampler".
+            "minibatch scale", "repeats", "not finite", "collapsed", "zero density", "not judged" or, of Markov chains,
+            "sampler".
         unknowns: Names of the unknowns it is about; empty if it is about all of them.
-        effect: The target's value less that of the draws, in the units of the sentence.
+        effect: The target's value less that of the draws, in the units of `limits.LIMITS`: means in standard deviations
+            of the draws, spreads as logarithms of a ratio, probabilities, correlations, log densities over dim / 2.
         error: Standard error of the effect; 0 where there is no noise.
         level: "doubtful" or "bad".
         sentence: What is wrong, for a statistician.

@@ -22,12 +22,15 @@ from .check import check
 from .findings import worst_first
 from .inference import Inference, Step
 from .large_data import NOTE
+from .modes import MAX_FIT_MODES
 from .reference import NO_BLACKJAX, default_sampler, faults_of_run, run_reference
-from .refine import refine
+from .refine import INTERRUPTED, refine
 from .refined import Refined
-from .result import Cost, Verdict
+from .result import HEAVY_TAILS, MANY_MODES, Cost, Verdict
 
 _MOST_SENTENCES = 5
+#: What a step may raise for which the steps before it are not lost; JAX's own errors are RuntimeErrors.
+_FAILURES = (ValueError, RuntimeError, FloatingPointError)
 # Folded into the key; the fit has the key itself, so that it is that of `sivi.fit`.
 _CHECK, _REFINE, _CHAINS, _CHECK_CHAINS = 101, 102, 103, 104
 
@@ -122,7 +125,7 @@ class _Walk:
             self.steps.append(Step("check", Cost(time.perf_counter() - begin, 0), "interrupted"))
             self.said.append("Interrupted during the check: the draws of the fit were not judged.")
             return self._end(posterior, "fit", None)
-        except ValueError as error:  # draws that cannot be judged, or a density that raises
+        except _FAILURES as error:  # draws that cannot be judged, a density that raises, too little memory
             self.steps.append(Step("check", Cost(time.perf_counter() - begin, 0), "not possible"))
             self.said.append(f"The fit could not be checked: {error}")
             fallback = None if self._no_chains(target) else self._chains(target, None)
@@ -147,7 +150,19 @@ class _Walk:
             self.steps.append(Step("refine", Cost(time.perf_counter() - begin, 0), "interrupted"))
             self.said.append("Interrupted during the refinement: these are the draws of the fit.")
             return self._end(posterior, "fit", verdict)
+        except _FAILURES as error:
+            self.steps.append(Step("refine", Cost(time.perf_counter() - begin, 0), "not possible"))
+            self.said.append(f"The fit could not be refined: {error}")
+            return self._end(posterior, "fit", verdict)
         judged = refined.verdict
+        if refined.ended == INTERRUPTED:
+            self.steps.append(Step("refine", refined.cost, INTERRUPTED))
+            best = (posterior, "fit", verdict) if judged is None else (refined, "refine", judged)
+            which = "the fit" if judged is None else "the last round that was judged"
+            self.said.append(f"Interrupted during the refinement: these are the draws of {which}.")
+            if judged is not None and _badness(judged) > _badness(verdict):
+                best = (posterior, "fit", verdict)
+            return self._end(*best)
         if judged is None or refined.ended == "not refined":
             self.steps.append(Step("refine", refined.cost, "not possible"))
             best, starts = (posterior, "fit", verdict), None
@@ -191,7 +206,7 @@ class _Walk:
         except KeyboardInterrupt:
             self.said.append(f"Interrupted during {name.upper()}.")
             return None
-        except (ValueError, FloatingPointError) as error:
+        except _FAILURES as error:
             self.said.append(f"{name.upper()} could not run: {error}")
             return None
         faults, verdict = faults_of_run(run), None
@@ -201,8 +216,8 @@ class _Walk:
             new = [item for item in faults if item.sentence not in known]
             verdict = replace(verdict, findings=worst_first([*verdict.findings, *new]))
             cost = Cost(time.perf_counter() - begin, cost.gradients + verdict.cost.gradients)
-        except (ValueError, KeyboardInterrupt) as error:
-            why = str(error) if isinstance(error, ValueError) else "interrupted"
+        except (*_FAILURES, KeyboardInterrupt) as error:
+            why = "interrupted" if isinstance(error, KeyboardInterrupt) else str(error)
             self.said.append(f"The draws of {name.upper()} were not checked: {why}")
             self.said += [f"{name.upper()}: {item.sentence}" for item in faults]
         said = "not judged" if verdict is None else _in_short(verdict)
@@ -265,6 +280,10 @@ def _unseen(verdict: Verdict) -> list[str]:
     said = []
     if verdict.interrupted:
         said.append("Interrupted during the check: modes were not looked for.")
+    if MANY_MODES.format(most=MAX_FIT_MODES) in verdict.not_looked_at:
+        said.append(f"The weights of modes were not looked at: there are more than {MAX_FIT_MODES}.")
+    start = HEAVY_TAILS.partition("{")[0]
+    said += [f"Not judged: {note}." for note in verdict.not_looked_at if note.startswith(start)]
     if _by_minibatches(verdict):
         said.append("Only means and spreads were looked at, by minibatch scores: the data are too many for chains.")
     return said

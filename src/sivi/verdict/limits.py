@@ -57,6 +57,9 @@ RANDOM_DIRECTIONS, CHOSEN_DIRECTIONS = 32, 3
 MAX_DIM_ALL_PAIRS = 128
 MAX_PAIRS = MAX_DIM_ALL_PAIRS * (MAX_DIM_ALL_PAIRS - 1) // 2
 
+#: Where one draw in a thousand makes more than this share of a variance, a standard deviation is not known.
+RARE, MOST_OF_RARE = 0.001, 0.25
+
 # ---- draws ----
 REFERENCE_DRAWS, TUNING_DRAWS = 10_000, 512
 COORDINATE_DRAWS, COORDINATE_DRAWS_PER_DIM = 10_000, 50

@@ -21,8 +21,9 @@ def findings_of_modes(search: ModeSearch) -> list[Finding]:
             )
         else:
             mode = search.modes[effect.modes[0]]
+            what = f"the modes around {places}, taken together, have" if mode.together else f"the mode at {places} has"
             sentence = (
-                f"the mode at {places} has {100 * mode.mass:.1f} ± {100 * mode.error:.1f} % of the probability, and "
+                f"{what} {100 * mode.mass:.1f} ± {100 * mode.error:.1f} % of the probability, and "
                 f"{100 * mode.share:.1f} % of the draws."
             )
         if effect.level != limits.NO_FAULT:
@@ -39,8 +40,10 @@ def by_mass(search: ModeSearch, late: np.ndarray, rng: np.random.Generator) -> n
         return late
     weights = np.array([mode.mass for mode in filled])
     counts = np.floor(len(late) * weights / weights.sum() + rng.uniform(size=len(filled))).astype(int)
-    picked = []
+    picked, order = [], []
     for mode, count in zip(filled, counts, strict=True):
         rounds = [rng.permutation(len(mode.draws)) for _ in range(-(-count // len(mode.draws)))]
         picked += [mode.draws[np.concatenate(rounds)[:count]]] if count else []
-    return rng.permutation(np.concatenate(picked).astype(late.dtype), axis=0)
+        order.append((np.arange(count) + rng.uniform()) / max(count, 1))
+    # Every stretch of them has the modes in these shares: chains may start from the last.
+    return np.concatenate(picked).astype(late.dtype)[np.argsort(np.concatenate(order), kind="stable")]

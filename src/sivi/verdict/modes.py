@@ -42,6 +42,7 @@ class Mode(NamedTuple):
         share_error: Standard error of the share.
         draws: Of the mode, from chains on p that stayed in it; none if it is the only one.
         log_prob: Of these draws.
+        together: Whether it stands for all modes of the draws, which are too many to be told apart.
     """
 
     place: Float[np.ndarray, " dim"]
@@ -51,6 +52,7 @@ class Mode(NamedTuple):
     share_error: float
     draws: Float[np.ndarray, "num dim"]
     log_prob: Float[np.ndarray, " num"]
+    together: bool = False
 
     @property
     def is_lost(self) -> bool:
@@ -152,7 +154,8 @@ def find_modes(
         none = np.zeros((0, target.dim)), np.zeros(0)
         return ModeSearch((Mode(place, 1.0, 0.0, 1.0, 0.0, *none),), (), gradients, 1)
 
-    used = [Candidate(fit_modes[0].top, chain_ends)] if len(fit_modes) > MAX_FIT_MODES else fit_modes
+    too_many = len(fit_modes) > MAX_FIT_MODES
+    used = [Candidate(fit_modes[0].top, chain_ends)] if too_many else fit_modes
     for i, mode in enumerate(used):
         top = to_x(frame.affine, mode.top[None])[0]
         relaxed = relax(jax.random.fold_in(fit_key, i), target, frame.affine, top, mode.positions, effort)
@@ -163,7 +166,8 @@ def find_modes(
     weighed = weigh(weigh_key, target, chains, q_draws)
     gradients += weighed.num_evaluations
     share = masses.shares(weighed.label, len(chains), size)
-    modes = _modes(to_x(frame.affine, np.stack(places)), chains, weighed, *share)
+    together = len(chains) - 1 if too_many else None  # the draws of the fit come last
+    modes = _modes(to_x(frame.affine, np.stack(places)), chains, weighed, *share, together)
     return ModeSearch(modes, effects_of(modes), gradients, len(fit_modes))
 
 
@@ -198,7 +202,12 @@ def _relaxed_apart(
 
 
 def _modes(
-    places: np.ndarray, chains: Sequence[ModeChains], weighed: Weighed, share: np.ndarray, share_error: np.ndarray
+    places: np.ndarray,
+    chains: Sequence[ModeChains],
+    weighed: Weighed,
+    share: np.ndarray,
+    share_error: np.ndarray,
+    together: int | None,
 ) -> tuple[Mode, ...]:
     found = weighed.masses
     modes = []
@@ -213,6 +222,7 @@ def _modes(
                 float(share_error[i]),
                 chains[i].snapshots[inside],
                 chains[i].log_prob[inside],
+                i == together,
             )
         )
     return tuple(modes)

@@ -8,7 +8,8 @@ import jax
 import numpy as np
 from jaxtyping import PRNGKeyArray
 
-from .._arguments import as_key, check_positive
+from .._arguments import as_key, check_positive, describe
+from .._layout import Layout
 from .._traced import float_types_of
 from .._types import KeyLike
 from ..targets import Target
@@ -17,12 +18,15 @@ from .check import check, target_of
 from .check_draws import check_draws
 from .draws import late_draws
 from .errors import errors_of_the_density
+from .findings import worst_first
 from .inference import judged_of
 from .refined import Refined
 from .result import Cost, ModeFound, Verdict
 
 #: Rounds at most: the budget ends it before. A round that is shorter than this says too little.
 _MOST_ROUNDS, _SHORTEST = 16, 0.5
+#: How a refinement ended that Ctrl-C has stopped.
+INTERRUPTED = "interrupted"
 
 
 def refine(
@@ -49,16 +53,24 @@ def refine(
         effort: Most gradients to spend, in units of the most that a check's chains take, about 2.2 million. A round is
             only begun if what it plans is left; the first is half of one, at the least.
         verdict: That of a check of the same draws, if there was one; its chains are carried on.
+
+    Returns:
+        The draws. After Ctrl-C, those of the last round that was judged, or the late states of the check's chains.
     """
     begin = time.perf_counter()
     budget = check_positive("effort", effort) * limits.CHAINS * limits.GRADIENTS_ALL
     posterior, target = judged_of(posterior, target)
     found = target_of(posterior, target)
+    if verdict is not None and not (isinstance(verdict, Verdict) and _alike(verdict.layout, found.layout)):
+        got = f"one of {', '.join(verdict.layout.names)}" if isinstance(verdict, Verdict) else describe(verdict)
+        raise ValueError(f"verdict must be that of a check of {', '.join(found.layout.names)}; got {got}.")
     first_key, run_key = jax.random.split(as_key(key))
     spent = 0
     if verdict is None:
         verdict = check(posterior, target, key=first_key)
         spent = verdict.cost.gradients
+        if verdict.interrupted:
+            return Refined(verdict.late, verdict.layout, None, verdict.cost, INTERRUPTED)
     if np.isnan(verdict.memory):  # no chains ran: nothing to start from, or data too many
         cost = Cost(time.perf_counter() - begin, spent)
         return Refined(verdict.late, verdict.layout, verdict, cost, "not refined")
@@ -67,8 +79,12 @@ def refine(
 
 
 def _rounds(key: PRNGKeyArray, target: Target, first: Verdict, budget: float, begin: float, spent: int) -> Refined:
-    late, last, length, is_last = first.late, None, 1.0, False
+    late, last, length, is_last, ended = first.late, None, 1.0, False, None
     draws = late
+    # Chains stay in their modes, whose weights are those that the first check found.
+    modes = _picked(first.modes)
+    unmended = [item for item in first.findings if item.kind in ("lost mode", "mode weight")]
+    unmended = unmended if modes is first.modes else []
     for number in range(_MOST_ROUNDS):
         round_key = jax.random.fold_in(key, number)
         starting = late_draws(round_key, late)
@@ -76,21 +92,30 @@ def _rounds(key: PRNGKeyArray, target: Target, first: Verdict, budget: float, be
         if last is not None and left < _SHORTEST:
             break
         length = min(length, max(left, _SHORTEST))
-        judged = check_draws(round_key, target, starting, effort=length, modes=False, begin=begin, first=length)
+        settings = {"effort": length, "first": length, "modes": False, "begin": time.perf_counter()}
+        try:
+            judged = check_draws(round_key, target, starting, **settings)
+        except KeyboardInterrupt:
+            ended = INTERRUPTED
+            break
         spent += judged.cost.gradients
-        if judged.findings and last is not None and not last.findings:
+        if judged.findings and is_last:
             break  # what was there before the one more round is better
-        # Chains stay in their modes, whose weights are those that the first check found.
-        modes = _picked(first.modes)
         notes = tuple(note for note in judged.not_looked_at if not note.startswith("modes"))
         notes += tuple(note for note in first.not_looked_at if "modes" in note.partition(":")[0])
-        draws, last = late, replace(judged, modes=modes, not_looked_at=notes)
+        found = worst_first([*judged.findings, *unmended])
+        draws, last = late, replace(judged, findings=found, modes=modes, not_looked_at=notes)
         if not judged.findings and (not judged.slight or is_last):
             break
         is_last = not judged.findings
         late, length = judged.late, 2.0 * length
-    ended = limits.NO_FAULT if last is not None and not last.findings else "budget spent"
+    if ended is None:
+        ended = limits.NO_FAULT if last is not None and not last.findings else "budget spent"
     return Refined(draws, first.layout, last, Cost(time.perf_counter() - begin, spent), ended)
+
+
+def _alike(first: Layout, second: Layout) -> bool:
+    return (first.names, first.dim) == (second.names, second.dim)
 
 
 def _picked(modes: tuple[ModeFound, ...]) -> tuple[ModeFound, ...]:

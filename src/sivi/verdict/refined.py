@@ -29,9 +29,9 @@ class Refined:
         draws: All of them, unconstrained: several of every chain, so not independent.
         layout: Names, shapes and constraints of the unknowns.
         verdict: What a check of these draws, by chains of its own, has found; None if there was none.
-        cost: Seconds and gradients, with all checks.
+        cost: Seconds and gradients of the refinement, with its checks; without that of a verdict it was given.
         ended: "no fault found" if the last check found none, "budget spent" if the effort ran out before, "not judged"
-            without a check, "not refined" where chains could not run: the verdict says why.
+            without a check, "not refined" where chains could not run: the verdict says why; "interrupted" by Ctrl-C.
     """
 
     draws: Float[np.ndarray, "n dim"]
@@ -62,6 +62,8 @@ class Refined:
         key = jax.random.fold_in(as_key(key), _SAMPLE)
         rng = np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel())
         stored = len(self.draws)
+        if not stored:
+            raise ValueError("there are no draws: none of those that were judged is finite.")
         rounds = [rng.permutation(stored) for _ in range(-(-num_samples // stored))]
         return jnp.asarray(self.draws[np.concatenate(rounds)[:num_samples]], default_float())
 

@@ -21,8 +21,11 @@ def repeat_findings(posterior: Posterior, key: PRNGKeyArray) -> list[Finding]:
     if posterior.repeats < 2:
         return []
     draws = np.asarray(posterior.unconstrained(_DRAWS, jax.random.fold_in(key, 1), by_repeat=True), float)
-    if not np.isfinite(draws).all():
-        return []
+    lost = [i for i, own in enumerate(draws) if not np.isfinite(own).all()]
+    if lost:
+        numbers = ", ".join(map(str, lost))
+        sentence = f"repeat{'s' if len(lost) > 1 else ''} {numbers}: draws are not finite; the others are not compared."
+        return [Finding("repeats", (), float(len(lost)), 0.0, limits.BAD, sentence, 1e3)]
     names, found = free_names(posterior.layout), []
     pooled = draws.reshape(-1, draws.shape[-1])
     centre, scale = pooled.mean(0), np.maximum(pooled.std(0), 1e-30)

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from jaxtyping import Float
 
+from .._arguments import check_count
 from .._layout import Layout
 from ..samplers.run import free_names
 from . import limits
@@ -48,8 +49,10 @@ class ModeFound(NamedTuple):
     share: float
 
 
-#: The note of a check whose search for modes was interrupted.
+#: Notes of a check whose search for modes was interrupted, of one that found too many to weigh, and of heavy tails.
 INTERRUPTED = "modes: interrupted"
+MANY_MODES = "the weights of modes: the draws have more than {most}, which are taken as one"
+HEAVY_TAILS = "standard deviations of {names}: one draw in a thousand makes more than a quarter of the variance"
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -122,6 +125,9 @@ class Verdict:
         """
         from ..plots import plot_marginals
 
+        num_unknowns = check_count("num_unknowns", num_unknowns)
+        if not len(self.draws) or not len(self.late):
+            raise ValueError("there is nothing to plot: none of the draws is finite.")
         names = free_names(self.layout)
         order = self.worst_unknowns()[:num_unknowns]
         titles = [names[i] for i in order]
