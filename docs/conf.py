@@ -13,7 +13,7 @@ author = "The sivi developers"
 release = version = installed_version("sivi")
 
 extensions = ["sphinx.ext.autodoc", "sphinx.ext.napoleon", "myst_parser", "run_blocks", "mathml"]
-exclude_patterns = ["_build", "verdict_tables.md"]  # the tables are included in a page
+exclude_patterns = ["_build"]
 html_theme = "furo"
 html_title = f"sivi {release}"
 html_math_renderer = "mathml"  # docs/_ext/mathml.py: no script, no network

@@ -5,6 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import sivi
 from sivi._programs import PROGRAMS
 from sivi.targets import Banana, GaussianMixture, LogDensity
 from sivi.verdict import limits
@@ -215,3 +216,22 @@ def test_effects_and_their_levels(masses, shares, expected):
 
 def test_a_mass_that_is_hardly_known_is_no_finding():
     assert {effect.level for effect in effects_of([mode(0.9, 1.0), mode(0.1, 0.0, error=0.1)])} == {limits.NO_FAULT}
+
+
+@pytest.mark.slow
+def test_masses_of_two_modes_in_many_dimensions():
+    dim, sds = 150, np.linspace(0.5, 2.0, 150)
+    offset = np.zeros(dim)
+    offset[:2] = 5.0, -4.0
+    place, scale = jnp.asarray(offset), jnp.asarray(sds)
+
+    def log_density(x):
+        first, second = (-0.5 * jnp.sum(((x - sign * place) / scale) ** 2) for sign in (1.0, -1.0))
+        return jnp.logaddexp(jnp.log(0.6) + first, jnp.log(0.4) + second)
+
+    rng = np.random.default_rng(0)
+    side = np.where(rng.uniform(size=(22_000, 1)) < 0.6, 1.0, -1.0)
+    verdict = sivi.check(rng.normal(size=(22_000, dim)) * sds + side * offset, LogDensity(log_density, dim))
+    assert verdict.level == "no fault found"
+    for mode, mass in zip(verdict.modes, (0.6, 0.4), strict=True):
+        assert abs(mode.mass - mass) < 4.0 * mode.error < 0.05

@@ -62,7 +62,6 @@ class Verdict:
     "no fault found" is not "correct": see `not_looked_at`, and a mode that no chain has reached is not seen.
 
     Attributes:
-        level: "no fault found", "doubtful" or "bad": that of the worst finding.
         findings: What is wrong, worst first.
         modes: Those of the target that were found; empty if they were not looked for, or none was found.
         cost: Seconds and gradients.
@@ -91,7 +90,7 @@ class Verdict:
 
     @property
     def level(self) -> str:
-        """The level of the worst finding."""
+        """The level of the worst finding: "no fault found", "doubtful" or "bad"."""
         return worst_level(self.findings)
 
     @property
