@@ -22,7 +22,7 @@ from .large_data import NOTE, minibatch_score_findings
 from .minibatch import minibatch_finding
 from .mode_findings import by_mass, findings_of_modes
 from .modes import MAX_FIT_MODES, ModeSearch, find_modes
-from .result import HEAVY_TAILS, INTERRUPTED, MANY_MODES, Cost, ModeFound, Verdict
+from .result import HEAVY_TAILS, INTERRUPTED, MANY_MODES, SLOW, Cost, ModeFound, Verdict
 from .tuning import Tuned, tune
 
 
@@ -273,9 +273,7 @@ def _late(found: _Found, drift: Drift, search: ModeSearch | None) -> Float[np.nd
     """What the modes say, and the draws that the chains have carried on, modes by their masses."""
     late = drift.late.reshape(-1, found.target.dim)
     if drift.budget_spent and (search is None or len(search.modes) < 2):  # else it is the modes that are remembered
-        found.notes.append(
-            f"the full size of faults: the chains are slow here (memory {drift.memory:.2f}), and understate it"
-        )
+        found.notes.append(f"{SLOW}: the chains are slow here (memory {drift.memory:.2f}), and understate it")
     if search is None:
         return late
     if search.num_fit_modes > MAX_FIT_MODES:

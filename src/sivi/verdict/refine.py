@@ -21,7 +21,7 @@ from .errors import errors_of_the_density
 from .findings import worst_first
 from .inference import judged_of
 from .refined import Refined
-from .result import Cost, ModeFound, Verdict
+from .result import SLOW, Cost, ModeFound, Verdict
 
 #: Rounds at most: the budget ends it before. A round that is shorter than this says too little.
 _MOST_ROUNDS, _SHORTEST = 16, 0.5
@@ -101,7 +101,9 @@ def _rounds(key: PRNGKeyArray, target: Target, first: Verdict, budget: float, be
         spent += judged.cost.gradients
         if judged.findings and is_last:
             break  # what was there before the one more round is better
-        notes = tuple(note for note in judged.not_looked_at if not note.startswith("modes"))
+        # Of several modes, chains remember which one they are in.
+        left_out = ("modes", SLOW) if len(modes) > 1 else ("modes",)
+        notes = tuple(note for note in judged.not_looked_at if not note.startswith(left_out))
         notes += tuple(note for note in first.not_looked_at if "modes" in note.partition(":")[0])
         found = worst_first([*judged.findings, *unmended])
         draws, last = late, replace(judged, findings=found, modes=modes, not_looked_at=notes)

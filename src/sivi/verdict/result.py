@@ -49,6 +49,8 @@ class ModeFound(NamedTuple):
     share: float
 
 
+#: How the note on slow chains begins.
+SLOW = "the full size of faults"
 #: Notes of a check whose search for modes was interrupted, of one that found too many to weigh, and of heavy tails.
 INTERRUPTED = "modes: interrupted"
 MANY_MODES = "the weights of modes: the draws have more than {most}, which are taken as one"
