@@ -110,6 +110,7 @@ def test_what_a_dropped_program_was_made_of_is_freed(cache):
     assert reference() is None
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not _programs._MAPS.exists(), reason="the system does not list its memory maps")
 def test_memory_maps_of_dropped_programs_are_given_back(cache):
     @compiled

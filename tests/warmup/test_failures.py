@@ -108,7 +108,7 @@ def test_a_second_attempt_starts_nearer_to_zero(knows_log_prob):
     assert words(codes) == ["settled"]
 
 
-@pytest.mark.parametrize("rank", [None, 1])
+@pytest.mark.parametrize("rank", [None, pytest.param(1, marks=pytest.mark.slow)])
 def test_a_map_that_failed_says_so(rank):
     def word(log_density, num_steps=300):
         target = LogDensity(log_density, dim=3)
