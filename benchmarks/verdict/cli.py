@@ -193,7 +193,9 @@ def old_rows(path: Path) -> list[dict[str, Any]]:
 def _write(path: Path, content: dict[str, Any]) -> None:
     """Whole or not at all."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.with_suffix(".tmp").write_text(json.dumps(content, indent=1) + "\n")
+    about = {name: value for name, value in content.items() if name != "rows"}
+    rows = ",\n".join(json.dumps(row) for row in content["rows"])  # a line each
+    path.with_suffix(".tmp").write_text(f'{json.dumps(about, indent=1)[:-2]},\n "rows": [\n{rows}\n ]\n}}\n')
     path.with_suffix(".tmp").replace(path)
 
 

@@ -226,7 +226,7 @@ def test_an_interrupted_refinement_ends_with_its_last_round(staged):
     inference = warned(match="these are the draws of the last round that was judged")
     assert (inference.source, inference.level) == ("refine", "doubtful")
     staged(checks=[verdict("doubtful")], refines=[refined("bad", "interrupted")])
-    assert warned(match="Interrupted during the refinement").source == "fit"
+    assert warned(match="Interrupted during the refinement: these are the draws of the fit.").source == "fit"
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from .draws import Draws
 from .drift import Drift, run_drift
 from .findings import Finding, finding, worst_first
 from .frame import Frame, frame_of
-from .judge import is_suspicious, judge, knows_axes, slight
+from .judge import is_suspicious, judge, knows_axes, of_unknowns, slight
 from .large_data import NOTE, minibatch_score_findings
 from .minibatch import minibatch_finding
 from .mode_findings import by_mass, findings_of_modes
@@ -198,11 +198,13 @@ def _drift(
     plan = {"gradients_first": first_gradients, "gradients_all": all_gradients}
     drift = run_drift(key, target, frame, tuned, starts, start_log_prob, **plan)
     drifted = judge(drift, frame, reference, reference_log_prob, size, names, found.rng)
-    if not drifted and is_suspicious(drift, frame, reference, size):
+    unknown = [] if drifted else of_unknowns(drift, frame, reference, size)
+    if is_suspicious(unknown):
         # A second look, on the same chains further on: where they were slow, it is theirs to say more.
         again, plan = jax.random.fold_in(key, 1), {"gradients_first": all_gradients, "gradients_all": all_gradients}
         drift = run_drift(again, target, frame, tuned, starts, start_log_prob, before=drift, **plan)
         drifted = judge(drift, frame, reference, reference_log_prob, size, names, found.rng)
+        unknown = [] if drifted else of_unknowns(drift, frame, reference, size)
     heavy = heavy_tails(np.concatenate([reference, drift.late.reshape(-1, target.dim)]))
     if heavy.any():
         found.notes.append(HEAVY_TAILS.format(names=listed(name for name, i in zip(names, heavy, strict=True) if i)))
@@ -217,7 +219,7 @@ def _drift(
         )
     found.gradients += tuned.num_gradients + drift.num_gradients
     found.findings += drifted
-    found.slight = () if drifted else worst_first(slight(drift, frame, reference, size, names))
+    found.slight = worst_first(slight(unknown, names)) if unknown else ()
     found.repeats = tuple(_of_repeats(found, drift, frame, reference_log_prob))
     if drift.acceptance < limits.FEWEST_ACCEPTED:
         found.findings.append(_not_judged(drift.acceptance))

@@ -157,12 +157,13 @@ class _Walk:
         judged = refined.verdict
         if refined.ended == INTERRUPTED:
             self.steps.append(Step("refine", refined.cost, INTERRUPTED))
-            best = (posterior, "fit", verdict) if judged is None else (refined, "refine", judged)
-            which = "the fit" if judged is None else "the last round that was judged"
-            self.said.append(f"Interrupted during the refinement: these are the draws of {which}.")
-            if judged is not None and _badness(judged) > _badness(verdict):
-                best = (posterior, "fit", verdict)
-            return self._end(*best)
+            if judged is None or _badness(judged) > _badness(verdict):
+                self.said.append("Interrupted during the refinement: these are the draws of the fit.")
+                return self._end(posterior, "fit", verdict)
+            self.said.append(
+                "Interrupted during the refinement: these are the draws of the last round that was judged."
+            )
+            return self._end(refined, "refine", judged)
         if judged is None or refined.ended == "not refined":
             self.steps.append(Step("refine", refined.cost, "not possible"))
             best, starts = (posterior, "fit", verdict), None

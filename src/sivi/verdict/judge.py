@@ -138,15 +138,12 @@ def knows_axes(size: float, dim: int) -> bool:
     return dim > limits.MAX_DIM_DENSE or size >= limits.DRAWS_PER_AXIS * dim
 
 
-def slight(
-    drift: Drift, frame: Frame, reference: Float[np.ndarray, "n dim"], size: float, names: Sequence[str]
-) -> list[Finding]:
-    """Effects of single unknowns that are more than noise and beyond a part of their limits; they are no faults."""
-    judged = _of_unknowns(drift, frame, reference, size)
+def slight(judged: Sequence[Judged], names: Sequence[str]) -> list[Finding]:
+    """Of `of_unknowns`, effects that are more than noise and beyond a part of their limits; they are no faults."""
     return unexplained(_moments(judged, lambda i: names[i], lambda i: (names[i],), limits.SLIGHT))
 
 
-def _of_unknowns(drift: Drift, frame: Frame, reference: Float[np.ndarray, "n dim"], size: float) -> list[Judged]:
+def of_unknowns(drift: Drift, frame: Frame, reference: Float[np.ndarray, "n dim"], size: float) -> list[Judged]:
     """All statistics of single unknowns."""
 
     def points(x: np.ndarray) -> stats.Points:
@@ -157,9 +154,8 @@ def _of_unknowns(drift: Drift, frame: Frame, reference: Float[np.ndarray, "n dim
     return sets.judged(stats.unknown_blocks(drawn.z, size))
 
 
-def is_suspicious(drift: Drift, frame: Frame, reference: Float[np.ndarray, "n dim"], size: float) -> bool:
+def is_suspicious(judged: Sequence[Judged]) -> bool:
     """Whether an unknown has an effect beyond its limit that is almost more than noise: then longer chains may tell."""
-    judged = _of_unknowns(drift, frame, reference, size)
     bounds = _bounds(judged)
     for item in judged:
         name = "spread" if item.block.kind in ("square", "distance") else item.block.kind
