@@ -20,9 +20,10 @@ SOURCE = Path(sivi.__file__).parent
 TIERS = """
     _types _errors _version _programs _jaxprs
     _arguments _renamed _progress _traced
-    _backend _fields _random constraints schedules
+    _backend _fields _random _host_random constraints schedules
     _repeats _layout _triangular coordinates _batches _networks optimizers stopping
     targets families
+    _draws
     samplers warmup
     critics
     objectives

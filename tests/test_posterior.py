@@ -8,6 +8,7 @@ import sivi
 import unfitted
 from contracts.plugins import small_family
 from oracles import linear_gaussian_family
+from sivi._programs import PROGRAMS
 from sivi.coordinates import IdentityMap
 from sivi.critics import MLPCritic
 from sivi.objectives import ScoreMatching
@@ -30,11 +31,28 @@ class TestSample:
         np.testing.assert_array_equal(posterior.sample(10, key=3), posterior.sample(10, key=jax.random.key(3)))
         assert (posterior.sample(10, key=3) != posterior.sample(10, key=4)).any()
 
-    def test_in_blocks(self, posterior, monkeypatch):
-        monkeypatch.setattr("sivi.posterior._BLOCK", 8)
-        draws = np.asarray(posterior.sample(21, key=1))
-        assert draws.shape == (21, 2)
-        assert len(np.unique(draws, axis=0)) == 21
+    @pytest.mark.parametrize("from_host", [True, False])
+    def test_in_blocks(self, posterior, monkeypatch, from_host):
+        """The draws of one block, whatever the size of blocks, and whoever makes the noise."""
+        whole = np.asarray(posterior.sample(21, key=1))
+        assert whole.shape == (21, 2)
+        assert len(np.unique(whole, axis=0)) == 21
+        monkeypatch.setattr("sivi._draws.noise_from_host", lambda: from_host)
+        np.testing.assert_allclose(posterior.sample(21, key=1), whole, atol=1e-5)
+        monkeypatch.setattr("sivi._draws._MAX_DRAWS", 16)
+        monkeypatch.setattr("sivi._draws._MAX_DRAWS_ON_DEVICE", 16)
+        np.testing.assert_allclose(posterior.sample(21, key=1), whole, atol=1e-5)
+
+    def test_one_program_whatever_the_number(self, posterior):
+        posterior.sample(3)
+        before = len(PROGRAMS)
+        for num in (1, 7, 100):
+            assert posterior.sample(num, key=2).shape == (num, 2)
+        assert len(PROGRAMS) == before
+
+    def test_under_jit(self, posterior):
+        traced = jax.jit(lambda key: posterior.sample(5, key=key))(jax.random.key(2))
+        np.testing.assert_allclose(traced, posterior.sample(5, key=2), atol=1e-5)
 
     def test_moments_of_a_known_family(self):
         family = linear_gaussian_family()

@@ -187,8 +187,9 @@ def test_without_jit_it_runs_in_python(cache):
 
 def test_options_reach_the_compiler(cache):
     with pytest.raises(Exception, match="no_such_option"):
-        compiled(lambda x: x + 1, {"xla_no_such_option": "1"})(jnp.ones(2))
-    np.testing.assert_array_equal(compiled(lambda x: x + 1, {"xla_cpu_enable_fast_math": "False"})(jnp.ones(2)), 2.0)
+        compiled(lambda x: x + 1, lambda: {"xla_no_such_option": "1"})(jnp.ones(2))
+    plus_one = compiled(lambda x: x + 1, lambda: {"xla_cpu_enable_fast_math": "False"})
+    np.testing.assert_array_equal(plus_one(jnp.ones(2)), 2.0)
 
 
 def test_an_error_of_equinox_says_its_sentence_and_no_more(cache, capfd):

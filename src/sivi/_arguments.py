@@ -65,6 +65,11 @@ def check_positive(name: str, value: object) -> float:
     return number
 
 
+def check_not_negative(name: str, value: object) -> float:
+    """`value` as a finite float that is zero or positive, or an error as of `check_positive`."""
+    return 0.0 if isinstance(value, (int, float)) and value == 0 else check_positive(name, value)
+
+
 def check_count(name: str, value: object, minimum: int = 1) -> int:
     """`value` as an int, or an error that names the argument, the rule and the value."""
     if isinstance(value, bool) or not isinstance(value, SupportsIndex):

@@ -18,14 +18,20 @@ def _on_cpu() -> bool:
     return jax.default_backend() == "cpu"
 
 
-def compiles_in_background() -> bool:
-    """Whether to compile one program while another compiles or runs: not on a CPU, whose cores are busy already."""
-    return not _on_cpu()
+def noise_from_host() -> bool:
+    """Whether NumPy makes the noise of draws: on a CPU, where it is as fast, and has no program to compile."""
+    return _on_cpu()
 
 
-def short_program_options() -> dict[str, str]:
-    """Options of XLA for a program that runs for a second, and is not worth the search for its fastest kernels."""
-    return {"xla_gpu_autotune_level": "0"} if jax.default_backend() == "gpu" else {}
+def program_options() -> dict[str, str]:
+    """Options of XLA for the two large programs of a fit, which compile for longer than an easy fit computes.
+
+    On a GPU most of that time is the search for matrix kernels of Triton; the library's own are nearly as fast. On a
+    CPU the last passes of LLVM make these programs no faster.
+    """
+    if _on_cpu():
+        return {"xla_backend_optimization_level": "1"}
+    return {"xla_gpu_enable_triton_gemm": "false"} if jax.default_backend() == "gpu" else {}
 
 
 def repeats_in_turn() -> bool:

@@ -5,7 +5,10 @@ import abc
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Int, Key, PRNGKeyArray
+
+from ._host_random import generator, is_concrete
 
 
 def window(order: Int[Array, " num_data"], start: Int[Array, "..."], size: int) -> Int[Array, "... size"]:
@@ -144,7 +147,11 @@ class BatchWindows(eqx.Module):
     def for_run(key: PRNGKeyArray, num_data: int, batch_size: int, num_steps: int) -> "BatchWindows | None":
         """Windows of `batch_size` rows, or more, so that half of the steps see all rows; None if one window is all."""
         size = min(num_data, max(batch_size, -(-2 * num_data // num_steps)))
-        return None if size == num_data else BatchWindows(jax.random.permutation(key, num_data), size)
+        if size == num_data:
+            return None
+        if is_concrete(key):  # by NumPy, which has no program to compile
+            return BatchWindows(jnp.asarray(generator(key).permutation(num_data).astype(np.int32)), size)
+        return BatchWindows(jax.random.permutation(key, num_data), size)
 
     def at(self, step: Int[Array, ""]) -> Int[Array, " size"]:
         """The row indices of a step."""

@@ -7,9 +7,11 @@ from typing import TypedDict
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Key, PRNGKeyArray
 
 from ._arguments import as_key, check_count, default_float, describe
+from ._host_random import split, uniforms
 from ._random import side_by_side
 from ._types import Activation
 
@@ -50,12 +52,13 @@ class Linear(eqx.Module):
     in_first: bool = eqx.field(static=True)
 
     @staticmethod
-    def initial(widths: Sequence[int], keys: Key[Array, " layers"]) -> "list[Linear]":
-        """Layers between these widths, one key each."""
+    def initial(widths: Sequence[int], keys: Key[Array, " layers"], final_scale: float = 1.0) -> "list[Linear]":
+        """Layers between these widths, one key each; the last one times `final_scale`."""
         pairs = list(zip(widths[:-1], widths[1:], strict=True))
         shapes = [shape for a, b in pairs for shape in ((min(a, b), max(a, b)), (b,))]
         bounds = [a**-0.5 for a, _ in pairs for _ in range(2)]
-        draws = _uniforms(jax.vmap(jax.random.split)(keys).reshape(-1), shapes, bounds)
+        draws = _uniforms(split(keys).reshape(-1), shapes, bounds)
+        draws = [jnp.asarray(final_scale * draw if i >= len(draws) - 2 else draw) for i, draw in enumerate(draws)]
         parts = zip(pairs, draws[::2], draws[1::2], strict=True)
         return [Linear(weight, bias, in_first=a < b) for (a, b), weight, bias in parts]
 
@@ -65,8 +68,10 @@ class Linear(eqx.Module):
 
 def _uniforms(
     keys: Key[Array, " num"], shapes: Sequence[tuple[int, ...]], bounds: Sequence[float]
-) -> list[Float[Array, "..."]]:
+) -> Sequence[Float[Array | np.ndarray, "..."]]:
     """Uniform(±bound) of several shapes, one key each."""
+    if (on_host := uniforms(keys, shapes, bounds)) is not None:
+        return on_host
     limits = jnp.asarray(bounds, default_float())
     return side_by_side(list(keys), shapes, jax.random.uniform, -limits, limits)
 
@@ -107,9 +112,8 @@ class MLP(eqx.Module):
         key: PRNGKeyArray,
     ):
         widths = [in_dim, *as_widths(hidden), out_dim]
-        *first, last = Linear.initial(widths, jax.random.split(as_key(key), len(widths) - 1))
-        self.layers = (*first, jax.tree.map(lambda weights: final_scale * weights, last))
-        self.skip = skip_scale * jnp.eye(out_dim, in_dim, dtype=default_float()) if skip else None
+        self.layers = tuple(Linear.initial(widths, split(as_key(key), len(widths) - 1), final_scale))
+        self.skip = jnp.asarray(skip_scale * np.eye(out_dim, in_dim, dtype=default_float())) if skip else None
         self.activation = as_activation(activation)
 
     def __call__(self, x: Float[Array, " in"]) -> Float[Array, " out"]:
@@ -211,7 +215,7 @@ class LocationScale(eqx.Module):
             )
         if scale not in ("global", "network"):
             raise ValueError(f"scale must be 'global' or 'network'; got {describe(scale)}.")
-        mean_key, scale_key = jax.random.split(key)
+        mean_key, scale_key = split(as_key(key))
         self.mean = MLP(
             latent_dim,
             dim,
@@ -226,7 +230,7 @@ class LocationScale(eqx.Module):
         raw_init = self.log_variance.inverse(2 * math.log(sigma_init))
         if scale == "global":
             self.raw_init = 0.0
-            self.raw_scale = jnp.full((dim,), raw_init, default_float())
+            self.raw_scale = jnp.asarray(np.full((dim,), raw_init, default_float()))
         else:
             self.raw_init = raw_init
             self.raw_scale = MLP(latent_dim, dim, hidden=hidden, activation=activation, final_scale=0.01, key=scale_key)

@@ -99,7 +99,7 @@ def _share_of_maps() -> float:
 PROGRAMS = ProgramCache()
 
 
-def compiled(function: Callable[P, R], options: dict[str, str] | None = None) -> Callable[P, R]:
+def compiled(function: Callable[P, R], options: Callable[[], dict[str, str]] | None = None) -> Callable[P, R]:
     """`function`, compiled for its arguments: arrays are inputs of the program, everything else is part of it.
 
     Use it in place of `equinox.filter_jit` wherever a target, a family or another object of the user is an argument.
@@ -107,7 +107,7 @@ def compiled(function: Callable[P, R], options: dict[str, str] | None = None) ->
 
     Args:
         function: Takes and returns any pytrees. Its arguments must be hashable where they are no arrays.
-        options: Of the compiler, by name.
+        options: Gives options of the compiler, by name; they may depend on the device, which is not known before.
 
     Example:
         >>> import jax.numpy as jnp
@@ -126,7 +126,7 @@ def compiled(function: Callable[P, R], options: dict[str, str] | None = None) ->
         arrays = [leaf for leaf in leaves if eqx.is_array(leaf)]
         others = [None if eqx.is_array(leaf) else leaf for leaf in leaves]
         key = (call, treedef, *map(_static_key, others), *map(_array_key, arrays))
-        program = PROGRAMS.get(key, lambda: _new_program(function, treedef, others, options))
+        program = PROGRAMS.get(key, lambda: _new_program(function, treedef, others, options() if options else None))
         with _errors_of_equinox():
             found, rest = jax.block_until_ready(program(arrays))
         return eqx.combine(found, rest.tree)

@@ -5,6 +5,7 @@ XLA compiles every place where a program makes random numbers anew, and takes lo
 
 import math
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import equinox as eqx
 import jax
@@ -88,17 +89,24 @@ class BalancedNoise(eqx.Module):
         ((8, 2), True, True)
     """
 
-    frames: Float[Array, "2 dim dim"] | None
+    frames: Float[Array | np.ndarray, "2 dim dim"] | None
     num_pairs: int = eqx.field(static=True)
     dim: int = eqx.field(static=True)
 
-    def __init__(self, key: PRNGKeyArray, num_pairs: int, dim: int, *, frames: Float[Array, "2 dim dim"] | None = None):
+    def __init__(
+        self,
+        key: PRNGKeyArray,
+        num_pairs: int,
+        dim: int,
+        *,
+        frames: Float[Array | np.ndarray, "2 dim dim"] | None = None,
+    ):
         """The `frames` of other noise can be used again, since the signs are new in every call."""
         self.num_pairs, self.dim = num_pairs, dim
         if not MAX_QR_DIM < dim <= num_pairs:
             self.frames = None
         elif frames is None:
-            self.frames = _orthogonal(jax.random.normal(key, (2, dim, dim), default_float()))
+            self.frames = orthogonal(jax.random.normal(key, (2, dim, dim), default_float()))
         else:
             self.frames = frames
 
@@ -119,20 +127,29 @@ class BalancedNoise(eqx.Module):
 
     def from_normals(self, normal: Float[Array, "*shape"]) -> Float[Array, "draws dim"]:
         """The draws made from normal numbers of shape `shape`."""
-        if self.num_pairs < self.dim:
-            return jnp.concatenate([normal, -normal])
-        directions, radial = normal[:, :-1], normal[:, -1:]
-        if self.frames is None:
-            frames = _orthogonal(directions)
-        else:
-            frames = (self.frames[0] * jnp.where(directions < 0, -1.0, 1.0).astype(normal.dtype)) @ self.frames[1]
-        radii = jnp.linalg.norm(radial, axis=-1, keepdims=True)
-        half = (radii * frames).reshape(-1, self.dim)[: self.num_pairs]
+        half = self.half_from_normals(normal)
         return jnp.concatenate([half, -half])
 
+    def half_from_normals(
+        self, normal: Float[Array | np.ndarray, "..."], xp: Any = jnp
+    ) -> Float[Array | np.ndarray, "*calls pairs dim"]:
+        """The first draw of every pair, of one call or of several; `xp` is the module that computes, or `numpy`."""
+        if self.num_pairs < self.dim:
+            return normal
+        directions, radial = normal[..., :-1, :], normal[..., -1:, :]
+        if self.frames is None:
+            frames = orthogonal(directions, xp)
+        else:
+            frames = (self.frames[0] * xp.where(directions < 0, -1.0, 1.0).astype(normal.dtype)) @ self.frames[1]
+        radii = xp.linalg.norm(radial, axis=-1, keepdims=True)
+        calls = normal.shape[: normal.ndim - 3]
+        return (radii * frames).reshape(*calls, -1, self.dim)[..., : self.num_pairs, :]
 
-def _orthogonal(normal: Float[Array, "num dim dim"]) -> Float[Array, "num dim dim"]:
+
+def orthogonal(
+    normal: Float[Array | np.ndarray, "*num dim dim"], xp: Any = jnp
+) -> Float[Array | np.ndarray, "*num dim dim"]:
     """Uniform orthogonal matrices from normal ones: QR, with the signs that make it unique."""
-    frames, triangles = jnp.linalg.qr(normal)
-    signs = jnp.where(jnp.diagonal(triangles, axis1=1, axis2=2) < 0, -1.0, 1.0).astype(frames.dtype)
-    return frames * signs[:, None, :]
+    frames, triangles = xp.linalg.qr(normal)
+    signs = xp.where(xp.diagonal(triangles, axis1=-2, axis2=-1) < 0, -1.0, 1.0).astype(frames.dtype)
+    return frames * signs[..., None, :]

@@ -1,14 +1,16 @@
 """Independent repeats of a fit in one tree: its arrays have a leading axis for them."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import PRNGKeyArray, PyTree
 
 from ._backend import repeats_in_turn
+from ._host_random import fold_in, stack
 from ._types import RepeatKeys
 
 _REPEAT = 1000  # folded into the key of a fit, together with the repeat's number
@@ -50,7 +52,15 @@ def stack_repeats(tree: PyTree, repeats: int) -> PyTree:
     )
 
 
+def stack_trees(trees: Sequence[PyTree]) -> PyTree:
+    """Trees of one structure as one, whose arrays have a leading axis; by NumPy, which has no program to compile."""
+
+    def stacked(*leaves: Any) -> Any:
+        return jnp.asarray(np.stack(leaves)) if eqx.is_array(leaves[0]) else leaves[0]
+
+    return jax.tree.map(stacked, *trees)
+
+
 def repeat_keys(key: PRNGKeyArray, repeats: int) -> RepeatKeys:
     """One key for every repeat: the first is `key` itself, and none depends on how many there are."""
-    others = [jax.random.fold_in(key, _REPEAT + i) for i in range(1, repeats)]
-    return jnp.stack([key, *others])
+    return stack([key, *(fold_in(key, _REPEAT + i) for i in range(1, repeats))])

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import equinox as eqx
 import jax.numpy as jnp
-from jaxtyping import Array, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Int, PRNGKeyArray
 
 from ._arguments import check_count
 from ._networks import LocationScaleSettings
@@ -68,6 +68,7 @@ class Recipe:
         num_aux: For the mixture: components beyond those of the draws.
         first_round: For the mixture: updates of the first round; see `sivi.Doubling`.
         round_share: For the mixture: the improvement, as a share of the loss's noise, that is not worth another round.
+        round_tolerance: For the mixture: the improvement in nats that is not worth another round either.
         quiet: For the mixture: variation of log q̂ − log p from draw to draw, in nats, above which a run waits for a
             second round without improvement; 0 for none.
         most_own_weight: For the mixture: the weight of the generating component above which it is given up.
@@ -101,6 +102,7 @@ class Recipe:
     num_aux: int
     first_round: int
     round_share: float
+    round_tolerance: float
     quiet: float
     most_own_weight: float | None
     critic_hidden: tuple[int, ...]
@@ -110,6 +112,24 @@ class Recipe:
     bridge_share: float
     bridge_until: float
     plateau_tolerance: float
+
+    def for_modes(self) -> "Recipe":
+        """The recipe for a posterior with several modes: rounds are annealed, and start anew, so that modes can change
+        their weights. Above `ANNEALED_UP_TO` unknowns it is the same as for one mode.
+        """
+        if not self.mixture or self.dim > ANNEALED_UP_TO:
+            return self
+        return replace(
+            self,
+            num_steps=32_000,
+            num_particles=512,
+            num_aux=0,
+            hold_share=0.5,
+            annealed_share=0.5,
+            first_round=1000,
+            round_share=0.25,
+            round_tolerance=0.0,
+        )
 
     def with_critic(self) -> "Recipe":
         """The recipe for a critic, whose family also suits every other method."""
@@ -121,8 +141,10 @@ class Recipe:
 
     def warm_up_with_status(
         self, key: PRNGKeyArray, target: Target, batch_size: int | None
-    ) -> tuple[AffineMap, Int[Array, ""]]:
-        """The coordinates of the fit, and the code of how they were found, see `sivi.warmup.status`."""
+    ) -> tuple[AffineMap, Int[Array, ""], Bool[Array, ""]]:
+        """The coordinates of the fit, the code of how they were found, see `sivi.warmup.status`, and whether its
+        starts have found several modes.
+        """
         return warmup_with_status(
             key,
             target,
@@ -199,6 +221,7 @@ class Recipe:
             return Doubling(
                 first=self.first_round,
                 share=self.round_share,
+                tolerance=self.round_tolerance,
                 quiet=self.quiet / math.sqrt(self.num_particles) if self.quiet else None,
                 restart=self.annealed_share > 0,
             )
@@ -218,7 +241,7 @@ def recipe(dim: int, num_data: int | None = None) -> Recipe:
 
     Example:
         >>> recipe(22, num_data=400).num_particles
-        512
+        256
     """
     dim = check_count("dim", dim)
     few, critic = dim <= ANNEALED_UP_TO, _critic(dim, num_data)
@@ -227,15 +250,16 @@ def recipe(dim: int, num_data: int | None = None) -> Recipe:
     return replace(
         critic,
         mixture=True,
-        num_steps=32_000 if few else 16_000,
+        num_steps=16_000,
         latent_share=min(0.75, 4.0 / dim),
         learning_rate=1e-2,
-        hold_share=0.5 if few else 0.3,
-        annealed_share=0.5 if few else 0.0,
-        first_round=1000 if few else 250,
-        num_particles=512,
-        num_aux=0 if few else 512,
-        round_share=0.25 if few else 0.5,
+        hold_share=0.3,
+        annealed_share=0.0,
+        first_round=250,
+        num_particles=256,
+        num_aux=256 if few else 512,
+        round_share=0.5,
+        round_tolerance=0.01 if few else 0.02,
         quiet=0.3 if few else 0.0,
         most_own_weight=0.25,
         bridge_share=0.0,
@@ -252,7 +276,7 @@ def _critic(dim: int, num_data: int | None) -> Recipe:
         num_steps=12_000 if few else 5_000 if some else 8_000,
         batch_size=2_000 if num_data is not None and num_data > ALL_DATA_UP_TO else None,
         warmup_starts=16 if dim <= 50 else 8 if some else 4,
-        warmup_steps=300 if some else 600,
+        warmup_steps=150 if some else 600,
         warmup_rank=None if some else _num_directions(dim),
         latent_dim=max(dim, 3) if some else 64,
         hidden=(64, 64),
@@ -266,6 +290,7 @@ def _critic(dim: int, num_data: int | None) -> Recipe:
         num_aux=0,
         first_round=0,
         round_share=0.0,
+        round_tolerance=0.0,
         quiet=0.0,
         most_own_weight=None,
         critic_hidden=(128, 128),

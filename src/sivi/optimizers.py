@@ -10,6 +10,7 @@ from typing import Any
 
 import equinox as eqx
 import optax
+from jax.flatten_util import ravel_pytree
 from jaxtyping import PyTree
 
 from ._arguments import describe
@@ -51,8 +52,7 @@ class Adam(Optimizer):
         return Adam(self.learning_rate.bind(run), self.b1, self.b2, self.eps)
 
     def build(self) -> optax.GradientTransformation:
-        # Adam acts on each number alone, so it may see one long vector: one operation where there was one per array.
-        return optax.flatten(optax.adam(self.learning_rate, self.b1, self.b2, self.eps))
+        return optax.adam(self.learning_rate, self.b1, self.b2, self.eps)
 
 
 class RMSProp(Optimizer):
@@ -75,7 +75,7 @@ class RMSProp(Optimizer):
         return RMSProp(self.learning_rate.bind(run), self.decay, self.eps)
 
     def build(self) -> optax.GradientTransformation:
-        return optax.flatten(optax.rmsprop(self.learning_rate, self.decay, self.eps, eps_in_sqrt=False))
+        return optax.rmsprop(self.learning_rate, self.decay, self.eps, eps_in_sqrt=False)
 
 
 OptimizerLike = Optimizer | optax.GradientTransformation
@@ -100,15 +100,22 @@ def bind(optimizer: OptimizerLike, run: RunLike) -> OptimizerLike:
 
 def init(optimizer: OptimizerLike, module: PyTree) -> PyTree:
     """The optimiser's state for the floating-point arrays of a module."""
-    return _transform(optimizer).init(eqx.filter(module, eqx.is_inexact_array))
+    params = eqx.filter(module, eqx.is_inexact_array)
+    if isinstance(optimizer, Optimizer):
+        return optimizer.build().init(ravel_pytree(params)[0])
+    return optimizer.init(params)
 
 
 def update(optimizer: OptimizerLike, grads: PyTree, state: PyTree, module: PyTree) -> tuple[PyTree, PyTree]:
-    """One descent step: the module and the optimiser's state after it."""
-    params = eqx.filter(module, eqx.is_inexact_array)
-    updates, state = _transform(optimizer).update(grads, state, params)
-    return eqx.apply_updates(module, updates), state
+    """One descent step: the module and the optimiser's state after it.
 
-
-def _transform(optimizer: OptimizerLike) -> optax.GradientTransformation:
-    return optimizer.build() if isinstance(optimizer, Optimizer) else optimizer
+    The optimisers of this module act on each number alone, so they see one long vector: one operation where there was
+    one for every array.
+    """
+    params, rest = eqx.partition(module, eqx.is_inexact_array)
+    if not isinstance(optimizer, Optimizer):
+        updates, state = optimizer.update(grads, state, params)
+        return eqx.apply_updates(module, updates), state
+    vector, unravel = ravel_pytree(params)
+    updates, state = optimizer.build().update(ravel_pytree(grads)[0], state, vector)
+    return eqx.combine(unravel(optax.apply_updates(vector, updates)), rest), state

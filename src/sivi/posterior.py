@@ -11,6 +11,8 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from ._arguments import as_key, check_count, default_float
+from ._draws import draw, mixed, structured
+from ._host_random import fold_in
 from ._layout import Layout
 from ._programs import compiled
 from ._renamed import POSTERIOR, old_names
@@ -28,7 +30,6 @@ if TYPE_CHECKING:
     from .verdict.refined import Refined
     from .verdict.result import Verdict
 
-_BLOCK, _MOST_NUMBERS = 65_536, 2**26  # draws made at once, and numbers in them
 # Folded into keys, so that a fit, its draws and its densities may be given the same one (`fit` uses 0 and 1).
 _SAMPLE, _LOG_PROB, _FIRST_REPEAT = 2, 3, 1000
 
@@ -197,8 +198,10 @@ class Posterior:
         draws = self.unconstrained(num_samples, key, by_repeat=by_repeat)
         if self.layout.is_vector:
             return draws
-        unravel = jax.vmap(self.layout.unravel)
-        return (jax.vmap(unravel) if by_repeat else unravel)(draws)
+        if not by_repeat:
+            return structured(self.layout, draws)
+        tree = structured(self.layout, draws.reshape(-1, self.dim))
+        return jax.tree.map(lambda leaf: leaf.reshape(self.repeats, -1, *leaf.shape[1:]), tree)
 
     def unconstrained(
         self, num_samples: int, key: KeyLike = 0, *, by_repeat: bool = False
@@ -206,17 +209,12 @@ class Posterior:
         """The draws of `sample` as plain vectors of real numbers, (num_samples, dim)."""
         num_samples = check_count("num_samples", num_samples)
         each = num_samples if by_repeat else -(-num_samples // self.repeats)
-        key = jax.random.fold_in(as_key(key), _SAMPLE)
-        block = max(1, min(_BLOCK, _MOST_NUMBERS // self.dim))
-        keys = jax.random.split(key, -(-each // block))
-        counts = [min(block, each - i * block) for i in range(len(keys))]
-        blocks = [_draw(self.families, self.affines, k, n, self.repeats) for k, n in zip(keys, counts, strict=True)]
-        draws = jnp.concatenate(blocks, axis=1)
-        if by_repeat:
-            return draws
-        # From a repeat chosen at random on, so that every single draw is one of the mixture.
-        first = jax.random.randint(jax.random.fold_in(key, _FIRST_REPEAT), (), 0, self.repeats)
-        return jnp.swapaxes(jnp.roll(draws, -first, axis=0), 0, 1).reshape(-1, self.dim)[:num_samples]
+        key = fold_in(as_key(key), _SAMPLE)
+        draws = draw(self.families, self.affines, key, each, self.repeats)
+        if not by_repeat:
+            # From a repeat chosen at random on, so that every single draw is one of the mixture.
+            draws = mixed(draws, fold_in(key, _FIRST_REPEAT))[:num_samples]
+        return jnp.asarray(draws)
 
     def log_prob(self, x: PyTree, key: KeyLike = 0, *, num_aux: int = 4096) -> tuple[Array, Array]:
         """An estimate of log q(x) and its standard error.
@@ -302,16 +300,6 @@ class Posterior:
         repeats = f"{self.repeats} repeats, " if self.repeats > 1 else ""
         end = "finished at" if self.finished else "stopped at"
         return f"Posterior({names}; {repeats}{end} step {self.step} of {self.num_steps}, {sum(self.skipped)} skipped)"
-
-
-@compiled
-def _draw(
-    families: Family, affines: AffineMap, key: PRNGKeyArray, num: int, repeats: int
-) -> Float[Array, "repeats num dim"]:
-    def member(family: Family, affine: AffineMap, key: PRNGKeyArray) -> Float[Array, "num dim"]:
-        return jax.vmap(lambda k: affine.forward(family.sample(k)))(jax.random.split(key, num))
-
-    return across_repeats(member, repeats, families, affines, repeat_keys(key, repeats))
 
 
 @compiled

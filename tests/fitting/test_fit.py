@@ -76,9 +76,9 @@ class TestRun:
 
     def test_the_compiled_chunk_holds_no_data(self):
         """A million closed-over numbers are arguments of the program, not constants in it."""
-        from sivi._fitting.loop import LoopInputs, run_chunk
+        from sivi._fitting.loop import LoopInputs, _PackedRun, _run_chunk
+        from sivi._fitting.packing import Packing
         from sivi._repeats import stack_repeats
-        from sivi._run import RunState
         from sivi.coordinates import IdentityMap
         from sivi.stopping import init_stop
 
@@ -87,10 +87,13 @@ class TestRun:
         objective, family = small_objective(), small_family()
         state = objective.bind(10).init(jax.random.key(0), family, target)
         zero = jnp.zeros(1, jnp.int32)
-        carry = RunState(*stack_repeats((family, state), 1), zero, zero, init_stop(None, 10, 1))
+        trees = stack_repeats((family, state), 1)
+        packings = tuple(map(Packing.of, trees))
+        packed = [packing.pack(tree) for packing, tree in zip(packings, trees, strict=True)]
+        carry = _PackedRun(jnp.int32(0), *packed, zero, zero, init_stop(None, 10, 1), None, None, {})
         inputs = LoopInputs(objective, target, IdentityMap(2), None, jax.random.split(jax.random.key(1), 1), None)
-        steps = (jnp.int32(0), jnp.int32(5), jnp.int32(5))
-        lowered = eqx.filter_jit(run_chunk.__wrapped__).lower(carry, *steps, inputs, 5)
+        steps = (jnp.int32(5), jnp.int32(5))
+        lowered = eqx.filter_jit(_run_chunk.__wrapped__).lower(carry, None, *steps, inputs, 5, packings)
         assert len(lowered.as_text()) < 1_000_000
 
     def test_history_has_one_value_per_update(self):

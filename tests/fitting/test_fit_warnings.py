@@ -258,9 +258,9 @@ class TestTheRun:
             ]
 
         assert isinstance(rule.init(num_steps, 1), DoublingState)
-        assert said(-0.2) == ["still-improving"]
+        assert said(-0.21) == ["still-improving"]
         assert said(-0.01) == said(0.2) == []
-        assert said(-0.2, repeats=1) == ["still-improving"]
+        assert said(-0.21, repeats=1) == ["still-improving"]
 
     def test_repeats_are_named(self):
         one, two = Remark("warm-up", "The warm-up ran away.", ("x",)), Remark("skipped", "3 updates.")

@@ -10,7 +10,7 @@ from scipy import stats
 import sivi
 from contracts.plugins import small_family
 from oracles import linear_gaussian_family, linear_gaussian_model
-from sivi._fitting.start import _split_keys
+from sivi import _host_random
 from sivi._repeats import repeat_keys
 from sivi.coordinates import DenseMap, DiagonalMap, IdentityMap
 from sivi.critics import MLPCritic
@@ -160,7 +160,7 @@ class TestRepeats:
         recipe = sivi.defaults.recipe(2)
 
         def first_weights(key):
-            keys = _split_keys(repeat_keys(jax.random.key(key), 2))[0]
+            keys = _host_random.fold_in(_host_random.fold_in(repeat_keys(jax.random.key(key), 2), 0), 0)
             return [float(recipe.family(k).conditional.networks.mean.layers[0].weight[0, 0]) for k in keys]
 
         key = next(key for key in range(50) if np.sign(first_weights(key)).tolist() == [1.0, -1.0])

@@ -64,7 +64,7 @@ class TestTree:
         expected = {"net.w": draws["net"]["w"], "net.b": draws["net"]["b"], "tau": draws["tau"], "L": draws["L"]}
         assert set(tree["posterior"].data_vars) == set(expected)
         for name, values in expected.items():
-            np.testing.assert_array_equal(tree["posterior"][name], values, err_msg=name)
+            np.testing.assert_allclose(tree["posterior"][name], values, rtol=1e-6, atol=1e-6, err_msg=name)
         assert tree["posterior/net.w"].dims == ("chain", "draw", "net.w_dim_0", "net.w_dim_1")
         assert tree["posterior"].sizes["chain"] == 2
         assert (tree["posterior/tau"] > 0).all()

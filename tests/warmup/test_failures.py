@@ -44,7 +44,7 @@ def test_poisson_regression_with_bounded_unknowns():
         return jnp.sum(y * rate - jnp.exp(rate))
 
     target = LogDensity(log_density, like={"a": sivi.interval(-20.0, 20.0), "b": sivi.interval(-10.0, 10.0, (3,))})
-    affines, codes = warm(jax.random.split(jax.random.key(0), 4), target)
+    affines, codes, _ = warm(jax.random.split(jax.random.key(0), 4), target)
     # Oracle: the maximum of the likelihood by Newton's steps, and the sds there, in free numbers.
     best = np.array([np.log(counts.mean()), 0.0, 0.0, 0.0])
     for _ in range(20):
@@ -75,7 +75,7 @@ def gaussian_process(jitter=1e-5):
 
 def test_gaussian_process_whose_cholesky_fails_at_some_draws():
     keys = jax.random.split(jax.random.key(0), 1)
-    affines, codes = warm(keys, gaussian_process(), 4)
+    affines, codes, _ = warm(keys, gaussian_process(), 4)
     with jax.enable_x64(True):
         exact = jax.device_get(warm(keys, gaussian_process(), 4)[0])
     np.testing.assert_allclose((np.asarray(affines.mean) - exact.mean) / sds(exact), 0.0, atol=0.3)
@@ -86,7 +86,7 @@ def test_gaussian_process_whose_cholesky_fails_at_some_draws():
 @pytest.mark.parametrize(("mean", "sd", "dim"), [(1e4, 1.0, 2), (-1e5, 10.0, 3), (3e3, 0.3, 10)])
 def test_a_mean_ten_thousand_sds_away(mean, sd, dim):
     target = LogDensity(lambda x: -0.5 * jnp.sum(((x - mean) / sd) ** 2), dim=dim)
-    affines, codes = warm(jax.random.split(jax.random.key(0), 2), target, 4)
+    affines, codes, _ = warm(jax.random.split(jax.random.key(0), 2), target, 4)
     np.testing.assert_allclose((np.asarray(affines.mean) - mean) / sd, 0.0, atol=0.01)
     np.testing.assert_allclose(sds(affines) / sd, 1.0, atol=0.01)
     assert words(codes) == ["settled"] * 2
@@ -102,7 +102,7 @@ def test_a_second_attempt_starts_nearer_to_zero(knows_log_prob):
     assert not bool(inside(tries.reshape(-1, 6)).any())
     if not knows_log_prob:
         target = ScoreFunction(lambda x: jnp.where(jnp.max(jnp.abs(x)) < 1.0, -100.0 * x, jnp.nan), dim=6)
-    affines, codes = warm(key[None], target, 4)
+    affines, codes, _ = warm(key[None], target, 4)
     np.testing.assert_allclose(affines.mean, 0.0, atol=0.02)
     np.testing.assert_allclose(sds(affines), 0.1, rtol=0.05)
     assert words(codes) == ["settled"]

@@ -11,25 +11,27 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Bool, Float, Int, Key
+from jaxtyping import Array, Bool, Float, Int
 
-from .._backend import matmul_precision
+from .._arguments import default_float
+from .._backend import matmul_precision, program_options
 from .._batches import BATCHING, Batches
 from .._errors import FitDiverged
+from .._host_random import children, fold_in
 from .._programs import compiled
 from .._progress import ProgressBar
 from .._repeats import across_repeats, repeat_keys
 from .._run import FitSettings, Run, RunState
 from .._types import RepeatKeys
 from ..coordinates import AffineMap
-from ..families import Family
 from ..objectives import Objective
 from ..posterior import Posterior
 from ..schedules import RunPlan
-from ..stopping import Doubling, RoundEnd, StopRule, update_stop
+from ..stopping import Doubling, StopRule, StopState, update_stop
 from ..targets import Target
 from . import member
 from .checkpoint import Checkpoint
+from .packing import Packed, Packing, all_finite, chosen
 from .report import Callback, is_true, report_of
 
 #: A fit stops as diverged when more than this share of its updates was not finite, or this many in a row.
@@ -67,23 +69,18 @@ class LoopInputs(eqx.Module):
     batching: str = eqx.field(static=True, default="shuffle")
 
 
-def inputs_of(settings: FitSettings, target: Target, affines: AffineMap) -> LoopInputs:
-    """What all updates of a run with these settings share."""
+def inputs_of(settings: FitSettings, target: Target, affines: AffineMap, example: bool = False) -> LoopInputs:
+    """What all updates of a run with these settings share; of an `example`, which is not run, the shapes alone."""
     with matmul_precision(settings.precision):
-        batches_keys, run_keys = _run_keys(repeat_keys(settings.key, settings.repeats))
+        batches_keys, run_keys = children(fold_in(repeat_keys(settings.key, settings.repeats), 1), 2)
         batches, centre_score = None, None
         if settings.batch_size is not None:
             batches = BATCHING[settings.batching](batches_keys, target.num_data, settings.batch_size)
             if settings.control_variate:
-                centre_score = _centre_scores(target, affines, settings.repeats)
+                zeros = jnp.asarray(np.zeros((settings.repeats, target.dim), default_float()))
+                centre_score = zeros if example else _centre_scores(target, affines, settings.repeats)
     rule, order = settings.stop_rule, settings.batching
     return LoopInputs(settings.objective, target, affines, batches, run_keys, rule, centre_score, order)
-
-
-@eqx.filter_jit
-def _run_keys(keys: RepeatKeys) -> Key[Array, "2 repeats"]:
-    """Keys of the minibatches and of the updates, for every repeat."""
-    return jax.vmap(lambda key: jax.random.split(jax.random.fold_in(key, 1)), out_axes=1)(keys)
 
 
 @compiled
@@ -91,7 +88,6 @@ def _centre_scores(target: Target, affines: AffineMap, repeats: int) -> Float[Ar
     return across_repeats(functools.partial(member.score_at_centre, target), repeats, affines)
 
 
-@compiled
 def run_chunk(
     state: RunState,
     first: Int[Array, ""],
@@ -100,64 +96,102 @@ def run_chunk(
     inputs: LoopInputs,
     chunk_size: int,
 ) -> tuple[Array, RunState, dict[str, Array]]:
-    """Updates `first` to `last`, or to where the run ends: the steps done, the state, and the metrics of each update.
+    """Updates `first` to `last`, or to where the run ends: the steps done, the state, and all metrics."""
+    packings = Packing.of(state.families), Packing.of(state.states)
+    parts = (state.families, packings[0]), (state.states, packings[1]), (state.best, packings[0])
+    packed = [None if tree is None else packing.pack_on_host(tree) for tree, packing in parts]
+    start = None if state.start is None else packings[0].pack_on_host(state.start)
+    loop = _PackedRun(first, packed[0], packed[1], state.skipped, state.streak, state.stop, packed[2], None, {})
+    loop = _run_chunk(loop, start, last, num_steps, inputs, chunk_size, packings)
+    after = (loop.families, loop.states, loop.best)
+    trees = [None if p is None else packing.unpack_on_host(p) for p, (_, packing) in zip(after, parts, strict=True)]
+    state = RunState(trees[0], trees[1], loop.skipped, loop.streak, loop.stop, trees[2], state.start)
+    return loop.step, state, loop.recorded
+
+
+@functools.partial(compiled, options=program_options)
+def _run_chunk(
+    loop: "_PackedRun",
+    start: Packed | None,
+    last: Int[Array, ""],
+    num_steps: Int[Array, ""],
+    inputs: LoopInputs,
+    chunk_size: int,
+    packings: tuple[Packing, Packing],
+) -> "_PackedRun":
+    """The loop of `run_chunk`, from and to packed trees.
 
     The first and last step are arguments, so the compiler does not know the trip count of the loop: a ragged last
     chunk needs no program of its own, and the body is compiled alike for every `chunk_size`.
     """
-    repeats, batches = state.skipped.shape[0], inputs.batches
-    arrays, static = eqx.partition(state, eqx.is_array)
+    first, repeats, batches = loop.step, loop.skipped.shape[0], inputs.batches
+    of_families, of_states = packings
 
-    def update(step: Array, state: RunState, orders: Array | None) -> tuple[Any, Any, Any, Any, dict[str, Array]]:
-        objective = inputs.objective.bind(RunPlan(state.stop.timeline(num_steps), inputs.batching))
+    def update(step: Array, stop: StopState, packed: tuple[Packed, Packed], orders: Array | None) -> Any:
+        """The families and states after an update, packed, and its metrics."""
+        objective = inputs.objective.bind(RunPlan(stop.timeline(num_steps), inputs.batching))
         one = functools.partial(member.update, step, objective, inputs.target)
-        per_repeat = (state.families, state.states, state.skipped, state.streak, inputs.affine, inputs.run_key)
+        trees = of_families.unpack(packed[0]), of_states.unpack(packed[1])
         batch = None if batches is None else (batches, orders)
-        return across_repeats(one, repeats, *per_repeat, batch, inputs.centre_score)
+        families, states, metrics = across_repeats(
+            one, repeats, *trees, inputs.affine, inputs.run_key, batch, inputs.centre_score
+        )
+        # Without the barrier XLA takes what follows apart again, into one operation for every array.
+        return jax.lax.optimization_barrier((of_families.pack(families), of_states.pack(states))), metrics
 
-    def body(loop: tuple[Any, ...]) -> tuple[Any, ...]:
-        step, arrays, orders, recorded = loop
-        state = eqx.combine(arrays, static)
+    def body(loop: _PackedRun) -> _PackedRun:
+        orders = loop.orders
         if batches is not None:
-            orders = batches.next_order(step, orders)
-        *parts, metrics = update(step, state, orders)
+            orders = batches.next_order(loop.step, orders)
+        after, metrics = update(loop.step, loop.stop, (loop.families, loop.states), orders)
+        # An update that is not finite is skipped: the family and the state stay as they were.
+        finite = all_finite(*after)
+        families, states = chosen(finite, after[0], loop.families), chosen(finite, after[1], loop.states)
         losses = metrics["loss"] if "loss" in metrics else jnp.full(repeats, jnp.nan)
-        stop, round_end = update_stop(inputs.rule, state.stop, step + 1, num_steps, losses)
-        families, best = _after_round(parts[0], state, round_end)
-        recorded = {name: recorded[name].at[step - first].set(metrics[name]) for name in recorded}
-        return (
-            step + 1,
-            eqx.filter(RunState(families, *parts[1:], stop, best, state.start), eqx.is_array),
+        stop, round_end = update_stop(inputs.rule, loop.stop, loop.step + 1, num_steps, losses)
+        best = loop.best
+        if round_end is not None and best is not None:
+            best, families = chosen(round_end.improved, families, best), chosen(round_end.back, best, families)
+            if start is not None:
+                families = chosen(round_end.restart, start, families)
+        return _PackedRun(
+            loop.step + 1,
+            families,
+            states,
+            loop.skipped + ~finite,
+            jnp.where(finite, 0, loop.streak + 1),
+            stop,
+            best,
             orders,
-            recorded,
+            {name: loop.recorded[name].at[loop.step - first].set(metrics[name]) for name in loop.recorded},
         )
 
-    def unfinished(loop: tuple[Any, ...]) -> Bool[Array, ""]:
-        state = loop[1]
-        bad = diverged(state.skipped, state.streak, num_steps)
-        return (loop[0] < jnp.minimum(last, state.stop.end)) & ~bad.any()
+    def unfinished(loop: _PackedRun) -> Bool[Array, ""]:
+        bad = diverged(loop.skipped, loop.streak, num_steps)
+        return (loop.step < jnp.minimum(last, loop.stop.end)) & ~bad.any()
 
     orders = None if batches is None else batches.order(first)
-    shapes = eqx.filter_eval_shape(update, first, state, orders)[-1]
+    shapes = eqx.filter_eval_shape(update, first, loop.stop, (loop.families, loop.states), orders)[-1]
     recorded = {name: jnp.zeros((chunk_size, *leaf.shape), leaf.dtype) for name, leaf in shapes.items()}
-    step, arrays, _, recorded = jax.lax.while_loop(unfinished, body, (first, arrays, orders, recorded))
-    return step, eqx.combine(arrays, static), recorded
+    begin = _PackedRun(
+        first, loop.families, loop.states, loop.skipped, loop.streak, loop.stop, loop.best, orders, recorded
+    )
+    end = jax.lax.while_loop(unfinished, body, begin)
+    return eqx.tree_at(lambda loop: loop.orders, end, None, is_leaf=lambda leaf: leaf is None)
 
 
-def _after_round(families: Family, state: RunState, round_end: RoundEnd | None) -> tuple[Family, Family | None]:
-    """The families and the best ones after an update: what a rule says of the end of a round is done."""
-    if round_end is None:
-        return families, state.best
+class _PackedRun(eqx.Module):
+    """What one turn of the loop hands to the next: a `RunState` whose trees are packed, and what is recorded."""
 
-    def chosen(where: Bool[Array, "..."], one: Any, other: Any) -> Any:
-        def choose(a: Any, b: Any) -> Any:
-            return jnp.where(where.reshape(-1, *(1,) * (a.ndim - 1)), a, b) if eqx.is_array(a) else a
-
-        return jax.tree.map(choose, one, other)
-
-    best = chosen(round_end.improved, families, state.best)
-    families = chosen(round_end.back, state.best, families)
-    return (families if state.start is None else chosen(round_end.restart, state.start, families)), best
+    step: Int[Array, ""]
+    families: Packed
+    states: Packed
+    skipped: Int[Array, " repeats"]
+    streak: Int[Array, " repeats"]
+    stop: StopState
+    best: Packed | None
+    orders: Int[Array, "repeats num_data"] | None
+    recorded: dict[str, Array]
 
 
 def diverged(
@@ -170,9 +204,13 @@ def diverged(
 
 def compile_chunk(settings: FitSettings, state: RunState, inputs: LoopInputs, chunk_size: int) -> None:
     """Run no update at all, which compiles the program of all updates."""
-    steps = (jnp.int32(0), jnp.int32(0), jnp.int32(settings.num_steps))
+    steps = _integers(0, 0, settings.num_steps)
     with matmul_precision(settings.precision):
         run_chunk(state, *steps, inputs, _chunk_length(settings, chunk_size))
+
+
+def _integers(*numbers: int) -> list[Int[Array, ""]]:
+    return [jnp.asarray(np.int32(number)) for number in numbers]
 
 
 def _chunk_length(settings: FitSettings, chunk_size: int) -> int:
@@ -251,7 +289,7 @@ def _next_chunk(
     settings: FitSettings, step: int, state: RunState, inputs: LoopInputs, chunk_size: int
 ) -> tuple[int, RunState, dict[str, np.ndarray]]:
     """The step after one more chunk, the state, and the metrics: (updates,), or (repeats, updates)."""
-    steps = (jnp.int32(n) for n in (step, min(step + chunk_size, settings.num_steps), settings.num_steps))
+    steps = _integers(step, min(step + chunk_size, settings.num_steps), settings.num_steps)
     length = _chunk_length(settings, chunk_size)
     with matmul_precision(settings.precision):
         done, state, recorded = jax.block_until_ready(run_chunk(state, *steps, inputs, length))

@@ -12,6 +12,8 @@ from .._arguments import default_float
 from .._errors import FitDiverged
 from .._layout import Layout
 from .._repeats import member_of
+from ..coordinates import AffineMap
+from ..families import Family
 from ..posterior import Posterior
 from ..targets import LogDensity, Target
 from ..targets.evaluate import log_probs_at, scores_at
@@ -52,6 +54,10 @@ class NotFinite(NamedTuple):
         values = {name: np.array2string(np.asarray(v), precision=4, threshold=12) for name, v in named.items()}
         place = ", ".join(f"{name} = {text}" for name, text in values.items())
         return f"{np.array2string(np.asarray(self.value), precision=4, threshold=12)} at {place}"
+
+
+#: The names of what `values_at` returns.
+VALUES = ("log density", "score")
 
 
 def values_at(target: Target, points: Float[Array, "points dim"]) -> dict[str, Array]:
@@ -125,7 +131,7 @@ def _cause(posterior: Posterior, function: object) -> str:
     assert target is not None
     worst = int(np.argmax(np.asarray(posterior.run.state.streak)))
     family, affine = member_of((posterior.families, posterior.affines), worst)
-    points = eqx.filter_jit(member.draws_of)(NUM_DRAWS, family, affine, jax.random.key(0))
+    points = _draws_in_x(family, affine)
     farthest = float(jnp.median(jnp.max(jnp.abs(jax.vmap(affine.inverse)(points)), axis=1)))
     if not np.isfinite(farthest):
         return (
@@ -149,3 +155,8 @@ def _cause(posterior: Posterior, function: object) -> str:
         f"({100 * found.count / NUM_DRAWS:.2g} %), for example {found.example(posterior.layout)}. "
         + advice(found, posterior.layout, function)
     )
+
+
+@eqx.filter_jit
+def _draws_in_x(family: Family, affine: AffineMap) -> Float[Array, "points dim"]:
+    return member.points_of(affine, member.draws_of(NUM_DRAWS, family, jax.random.key(0)))

@@ -1,7 +1,8 @@
 """A look at a target where a fit has ended.
 
-What it costs is compiling, not computing. So the target is evaluated by the programs of the start of the run, a few
-points at a time, and the score of q comes from the means and scales of its conditionals, by NumPy.
+What it costs is compiling, not computing. So the target is evaluated by the program of the start of the run, a few
+points at a time, draws come from the program of `Posterior.sample`, and the score of q from the means and scales of its
+conditionals, by NumPy.
 """
 
 from dataclasses import dataclass
@@ -15,16 +16,17 @@ from scipy.special import logsumexp
 
 from .._arguments import default_float
 from .._backend import matmul_precision
+from .._draws import block_size, draws_of_noise, has_normal_noise, noise_dims
 from .._networks import LocationScale
 from .._programs import compiled
 from .._repeats import across_repeats, repeat_keys
 from .._types import RepeatKeys
-from ..coordinates import AffineMap
-from ..families import Family, SemiImplicit
+from ..families import Components, Family
 from ..families.dense_gaussian import DenseGaussianAt
 from ..families.diagonal_gaussian import GaussianAt
 from ..posterior import Posterior
-from .start import NUM_POINTS, points_in_x, target_at
+from . import member
+from .start import NUM_POINTS, look_at
 
 #: Draws of the fit, and as many points of N(0, I) in u; fewer where an update sees only some of the data.
 NUM_DRAWS, NUM_DRAWS_OF_MINIBATCHES = 256, 64
@@ -66,22 +68,24 @@ def probes_of(posterior: Posterior) -> list[EndProbe]:
     target, settings, dim = posterior.target, posterior.run.settings, posterior.dim
     assert target is not None
     num, repeats = NUM_DRAWS if settings.batch_size is None else NUM_DRAWS_OF_MINIBATCHES, settings.repeats
+    num = min(num, block_size(dim))
     normal = np.random.default_rng(0).normal(size=(num, dim)).astype(default_float())
     normal[0] = 0.0
     with matmul_precision(settings.precision):
-        drawn = _draws_of(posterior.families, num, repeats)
+        drawn = _draws_of(posterior, num)
         u = np.concatenate([drawn[0], np.broadcast_to(normal, (repeats, num, dim))], axis=1)
-        scores, log_probs = np.empty_like(u), np.full(u.shape[:2], np.nan)
+        scores, u_scores, log_probs = np.empty_like(u), np.empty_like(u), np.full(u.shape[:2], np.nan)
         for first in range(0, u.shape[1], NUM_POINTS):
             block = slice(first, first + NUM_POINTS)
-            values = target_at(target, points_in_x(posterior.affines, jnp.asarray(u[:, block])))
-            scores[:, block] = np.asarray(values["score"]).reshape(repeats, -1, dim)
+            values = jax.device_get(look_at(target, posterior.affines, jnp.asarray(u[:, block])))
+            scores[:, block], u_scores[:, block] = values["score"].reshape(repeats, -1, dim), values["u score"]
             if "log density" in values:
-                log_probs[:, block] = np.asarray(values["log density"]).reshape(repeats, -1)
-        u_scores = np.asarray(_pull_back(posterior.affines, jnp.asarray(scores)))
+                log_probs[:, block] = values["log density"].reshape(repeats, -1)
     found = []
     for i in range(repeats):
-        draws, at = drawn[0][i], None if drawn[1] is None else jax.tree.map(lambda leaf, i=i: leaf[i], drawn[1])
+        draws, at = drawn[0][i], None
+        if drawn[1] is not None:
+            at = Components(jax.tree.map(lambda leaf, i=i: leaf[i], drawn[1])).first(num).stacked
         q_scores, own_weight = (None, np.nan) if at is None else _mixture_scores(draws, at)
         sigma = None if at is None else np.median(_in_basis(at).sigma.reshape(-1, dim), axis=0)
         floor = sigma_floor(posterior.families)
@@ -95,44 +99,20 @@ def sigma_floor(family: Family) -> float | None:
     return float(np.exp(0.5 * networks.log_variance.floor)) if isinstance(networks, LocationScale) else None
 
 
-def _draws_of(families: Family, num: int, repeats: int) -> tuple[np.ndarray, Any]:
+def _draws_of(posterior: Posterior, num: int) -> tuple[np.ndarray, Any]:
     """Draws of every repeat, and the Gaussian conditionals that they are of; None for conditionals of other kinds."""
-    if isinstance(families, SemiImplicit):
-        lengths = families.mixing.normal_noise_dim, families.conditional.normal_noise_dim
-        if lengths[0] is not None and lengths[1] is not None:
-            # By NumPy: where JAX makes random numbers, XLA compiles for long.
-            generator = np.random.default_rng(1)
-            noise = [jnp.asarray(generator.normal(size=(repeats, num, n)).astype(default_float())) for n in lengths]
-            draws, at = jax.device_get(_components(families, *noise, repeats))
-            return draws, at if isinstance(at, GaussianAt | DenseGaussianAt) else None
-    return np.asarray(_other_draws(families, repeat_keys(jax.random.key(1), repeats), num)), None
-
-
-@compiled
-def _components(
-    families: SemiImplicit,
-    noise: Float[Array, "repeats num noise"],
-    eps: Float[Array, "repeats num dim"],
-    repeats: int,
-) -> tuple[Array, Any]:
-    def one(family: SemiImplicit, noise: Array, eps: Array) -> tuple[Array, Any]:
-        components = family.conditional.at_each(jax.vmap(family.mixing.transform)(noise))
-        return components.transform(eps), components.stacked
-
-    return across_repeats(one, repeats, families, noise, eps)
+    families, repeats = posterior.families, posterior.repeats
+    if not has_normal_noise(families):
+        return np.asarray(_other_draws(families, repeat_keys(jax.random.key(1), repeats), num)), None
+    source, lengths = np.random.default_rng(1), noise_dims(families)
+    noise = [source.normal(size=(repeats, num, length)).astype(default_float()) for length in lengths]
+    draws = jax.device_get(draws_of_noise(families, posterior.affines, *noise))
+    return draws.u[:, :num], draws.at if isinstance(draws.at, GaussianAt | DenseGaussianAt) else None
 
 
 @compiled
 def _other_draws(families: Family, keys: RepeatKeys, num: int) -> Float[Array, "repeats num dim"]:
-    def one(family: Family, key: Any) -> Array:
-        return jax.vmap(family.sample)(jax.random.split(key, num))
-
-    return across_repeats(one, len(keys), families, keys)
-
-
-@compiled
-def _pull_back(affines: AffineMap, scores: Float[Array, "repeats points dim"]) -> Float[Array, "repeats points dim"]:
-    return across_repeats(lambda affine, s: jax.vmap(affine.pull_back)(s), len(scores), affines, scores)
+    return across_repeats(lambda family, key: member.draws_of(num, family, key), len(keys), families, keys)
 
 
 def _in_basis(at: Any) -> Any:

@@ -287,7 +287,9 @@ def of_divergence(probe: EndProbe, posterior: Posterior, index: int, full: bool)
 def still_improving(posterior: Posterior) -> Iterator[Remark]:
     """A last round, of a run of the default length, that still paid."""
     settings, rule = posterior.run.settings, posterior.run.settings.stop_rule
-    default = settings.most_own_weight is not None and settings.num_steps == recipe(posterior.dim).num_steps
+    chosen = recipe(posterior.dim)
+    lengths = chosen.num_steps, chosen.for_modes().num_steps
+    default = settings.most_own_weight is not None and settings.num_steps in lengths
     if not default or not isinstance(rule, Doubling) or posterior.step < settings.num_steps:
         return
     ends = rule.round_ends(settings.num_steps, posterior.step)

@@ -1,7 +1,7 @@
 """From the arguments of a call to update zero: settings, coordinates, families and states; nothing is trained yet."""
 
 import functools
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -9,14 +9,15 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int, Key, PyTree
+from jaxtyping import Array, Float, PyTree
 
 from .._arguments import as_key, check_count, check_kind, default_float, describe
-from .._backend import compiles_in_background, matmul_precision, short_program_options
+from .._backend import matmul_precision
 from .._batches import BATCHING
+from .._host_random import children, fold_in, unstack
 from .._layout import Layout
 from .._programs import compiled
-from .._repeats import across_repeats, repeat_keys, stack_repeats
+from .._repeats import across_repeats, repeat_keys, stack_repeats, stack_trees
 from .._run import FitSettings, Run, RunState
 from .._types import KeyLike, RepeatKeys
 from ..coordinates import AffineMap, IdentityMap
@@ -31,9 +32,10 @@ from ..targets import Target
 from ..targets.evaluate import check_batch_size, check_memory, check_shapes
 from ..warmup.status import NOT_RUN, status_words
 from . import member
-from .compile_ahead import compiling_in_background, zeros_like_output
+from .compile_ahead import compiling_in_background
 from .loop import compile_chunk, inputs_of
-from .not_finite import advice, not_finite, values_at
+from .not_finite import VALUES, advice, not_finite, values_at
+from .warming_up import WarmUp
 
 NUM_POINTS = 16  # per repeat, where the initial family has its mass, at which the target is tried
 
@@ -156,7 +158,8 @@ def _as_given_up(settings: FitSettings, recipe: Recipe, given: FitArguments) -> 
 
     With few unknowns the run with a critic has at most the updates of its recipe: longer ones were worse.
     """
-    num_steps = None if settings.num_steps == recipe.num_steps else settings.num_steps
+    default = recipe.num_steps, recipe.for_modes().num_steps
+    num_steps = None if settings.num_steps in default else settings.num_steps
     if num_steps is not None and recipe.dim <= ANNEALED_UP_TO:
         num_steps = min(num_steps, recipe.with_critic().num_steps)
     return replace(
@@ -192,35 +195,28 @@ def start(
         recipe = recipe.with_critic()  # its family suits every method
     settings, coordinates = settings_of(target, recipe, given)
     repeats = settings.repeats
-    family_keys, start_keys, state_keys, warmup_keys = _split_keys(repeat_keys(settings.key, repeats))
-    warm_up_arguments = (recipe, warmup_keys, target, settings.batch_size, repeats)
+    keys = children(fold_in(repeat_keys(settings.key, repeats), 0), 4)
+    family_keys, start_keys, state_keys, warmup_keys = keys
 
     def run_in(affines: AffineMap, check: bool = True, status: tuple[str, ...] = ()) -> Run:
         """The run in these coordinates."""
         if family is None:
-            families, points = _families(recipe, family_keys), _normal_points(affines, repeats, target.dim)
+            families, u = _families(recipe, family_keys), _normal_points(repeats, target.dim)
         else:
             families = stack_repeats(family, repeats)
-            points = _family_points(families, affines, start_keys)
-        values = target_at(target, points)
+            u = _family_points(families, start_keys)
         if check:
-            found = {name: np.asarray(value) for name, value in values.items()}
-            check_values(np.asarray(points), found, target.layout, given.function)
+            found = {name: np.asarray(value) for name, value in look_at(target, affines, u).items()}
+            points = found.pop("x")
+            check_values(points, {name: found[name] for name in VALUES if name in found}, target.layout, given.function)
         objective = settings.objective.bind(RunPlan.of(settings.num_steps, settings.batching))
         states = _initial_states(objective, state_keys, families, affines, target)
-        zeros = jnp.zeros(repeats, jnp.int32)
+        zeros = jnp.asarray(np.zeros(repeats, np.int32))
         stop = init_stop(settings.stop_rule, settings.num_steps, repeats)
         rule = settings.stop_rule
         best = families if rule is not None and rule.keeps_best else None
         start = families if rule is not None and rule.restarts else None
         return Run(settings, 0, RunState(families, states, zeros, zeros, stop, best, start), status)
-
-    def compile_loop() -> None:
-        """Compile the updates for coordinates of the right shapes."""
-        with matmul_precision(settings.precision):
-            affines, _ = zeros_like_output(_warm_up, *warm_up_arguments)
-            state, inputs = run_in(affines, check=False).state, inputs_of(settings, target, affines)
-        compile_chunk(settings, state, inputs, chunk_size)
 
     with matmul_precision(settings.precision):
         if given_up is not None:
@@ -228,22 +224,25 @@ def start(
             return run_in(affines, status=given_up[0].warmup_status), affines
         if coordinates is not None:
             return run_in(affines := stack_repeats(coordinates, repeats), status=(NOT_RUN,) * repeats), affines
-        if compiles_in_background():
-            with compiling_in_background(compile_loop):
-                affines, codes = jax.block_until_ready(_compiled_warm_up(**short_program_options())(*warm_up_arguments))
-        else:
-            affines, codes = jax.block_until_ready(_compiled_warm_up(**short_program_options())(*warm_up_arguments))
+        warm_up = WarmUp.of(recipe, warmup_keys, target, settings.batch_size)
+
+        def compile_loop() -> None:
+            """Compile the updates for coordinates of the right shapes."""
+            with matmul_precision(settings.precision):
+                affines = warm_up.example()
+                state, inputs = run_in(affines, check=False).state, inputs_of(settings, target, affines, example=True)
+            compile_chunk(settings, state, inputs, chunk_size)
+
+        with compiling_in_background(compile_loop):
+            affines, codes, several = warm_up.run()
+        if np.any(several) and (for_modes := recipe.for_modes()) != recipe:
+            recipe = for_modes
+            settings, _ = settings_of(target, recipe, given)
         return run_in(affines, status=status_words(codes)), affines
 
 
-@eqx.filter_jit
-def _split_keys(keys: RepeatKeys) -> Key[Array, "4 repeats"]:
-    return jax.vmap(lambda key: jax.random.split(jax.random.fold_in(key, 0), 4), out_axes=1)(keys)
-
-
-@compiled
 def _families(recipe: Recipe, keys: RepeatKeys) -> Family:
-    return across_repeats(recipe.family, len(keys), keys)
+    return stack_trees([recipe.family(key) for key in unstack(keys)])
 
 
 def initial_states(
@@ -257,37 +256,25 @@ def initial_states(
 _initial_states = compiled(initial_states)
 
 
-def _warm_up(
-    recipe: Recipe, keys: RepeatKeys, target: Target, batch_size: int | None, repeats: int
-) -> tuple[AffineMap, Int[Array, " repeats"]]:
-    one = functools.partial(recipe.warm_up_with_status, target=target, batch_size=batch_size)
-    return across_repeats(one, repeats, keys)
-
-
-@functools.cache
-def _compiled_warm_up(**options: str) -> Callable[..., tuple[AffineMap, Array]]:
-    return compiled(_warm_up, options)
-
-
 @compiled
-def _family_points(families: Family, affines: AffineMap, keys: RepeatKeys) -> Float[Array, "points dim"]:
+def _family_points(families: Family, keys: RepeatKeys) -> Float[Array, "repeats points dim"]:
     """Draws of the families at their start."""
-    points = across_repeats(functools.partial(member.draws_of, NUM_POINTS), len(keys), families, affines, keys)
-    return points.reshape(-1, points.shape[-1])
+    return across_repeats(functools.partial(member.draws_of, NUM_POINTS), len(keys), families, keys)
 
 
-def _normal_points(affines: AffineMap, repeats: int, dim: int) -> Float[Array, "points dim"]:
-    """Draws of N(0, I) in u, where the recipe's families start; by NumPy, which has no program to compile."""
-    u = np.random.default_rng(0).normal(size=(repeats, NUM_POINTS, dim))
-    return points_in_x(affines, jnp.asarray(u, default_float()))
+def _normal_points(repeats: int, dim: int) -> Float[Array, "repeats points dim"]:
+    """Draws of N(0, I), where the recipe's families start."""
+    return jnp.asarray(np.random.default_rng(0).normal(size=(repeats, NUM_POINTS, dim)), default_float())
 
 
 @compiled
-def points_in_x(affines: AffineMap, u: Float[Array, "repeats each dim"]) -> Float[Array, "points dim"]:
-    """Points u of every repeat in the coordinates of the target."""
-    points = across_repeats(member.points_of, len(u), affines, u)
-    return points.reshape(-1, u.shape[-1])
+def look_at(target: Target, affines: AffineMap, u: Float[Array, "repeats each dim"]) -> dict[str, Array]:
+    """A target at points u of every repeat: the points `x`, the log density, where known, the score in x and in u.
 
-
-#: The log density, where known, and the score at points, compiled.
-target_at = compiled(values_at)
+    One program for all of it, which the start and the end of a fit share.
+    """
+    repeats = len(u)
+    points = across_repeats(member.points_of, repeats, affines, u).reshape(-1, u.shape[-1])
+    values = values_at(target, points)
+    pull_back = across_repeats(member.pull_back, repeats, affines, values["score"].reshape(u.shape))
+    return values | {"x": points, "u score": pull_back}

@@ -72,6 +72,18 @@ class ConditionalDistribution(eqx.Module):
         axes = _axes(self)
         return jax.vmap(lambda point: jax.vmap(lambda at: at.log_prob(point), in_axes=(axes,))(self))(x)
 
+    def weighted_score(self, x: Float[Array, "n dim"], weights: Float[Array, "n components"]) -> Float[Array, "n dim"]:
+        """Σ_j w_ij ∇log q(x_i|z_j), where `self` stands for many z: the score of a mixture, for its weights at x_i.
+
+        A distribution for which this is a product of matrices overrides it.
+        """
+        axes = _axes(self)
+
+        def one(point: Float[Array, " dim"], weights: Float[Array, " components"]) -> Float[Array, " dim"]:
+            return weights @ jax.vmap(lambda at: at.score(point), in_axes=(axes,))(self)
+
+        return jax.vmap(one)(x, weights)
+
 
 class Components(eqx.Module):
     """q(·|z_j) at many z: the components of a mixture.
@@ -106,6 +118,10 @@ class Components(eqx.Module):
     def log_prob_pairs(self, x: Float[Array, "n dim"]) -> Float[Array, "n components"]:
         """log q(x_i|z_j) of every pair."""
         return self.stacked.log_prob_pairs(x)
+
+    def weighted_score(self, x: Float[Array, "n dim"], weights: Float[Array, "n components"]) -> Float[Array, "n dim"]:
+        """Σ_j w_ij ∇log q(x_i|z_j)."""
+        return self.stacked.weighted_score(x, weights)
 
 
 def _axes(stacked: ConditionalDistribution) -> PyTree:

@@ -12,6 +12,7 @@ from typing import ClassVar, Unpack
 import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
 from .._arguments import default_float
@@ -56,6 +57,10 @@ class DenseGaussianAt(ConditionalDistribution):
     def log_prob_pairs(self, x: Float[Array, "n dim"]) -> Float[Array, "n components"]:
         return self.in_basis.log_prob_pairs(matmul_highest(x, self.inverse.T))
 
+    def weighted_score(self, x: Float[Array, "n dim"], weights: Float[Array, "n components"]) -> Float[Array, "n dim"]:
+        in_basis = self.in_basis.weighted_score(matmul_highest(x, self.inverse.T), weights)
+        return matmul_highest(in_basis, self.inverse)
+
 
 class DenseGaussian(Conditional):
     """Gaussian conditional with a full covariance B diag(σ(z)²) Bᵀ; the basis B is fitted, and the same for all z.
@@ -81,7 +86,8 @@ class DenseGaussian(Conditional):
     def __init__(self, latent_dim: int, dim: int, *, key: PRNGKeyArray, **networks: Unpack[LocationScaleSettings]):
         self.networks = LocationScale(latent_dim, dim, key=key, **networks)
         self.latent_dim, self.dim = int(latent_dim), int(dim)
-        self.triangles = jnp.zeros((self.dim, self.dim), default_float())  # the diagonal is not used
+        # The diagonal is not used.
+        self.triangles = jnp.asarray(np.zeros((self.dim, self.dim), default_float()))
 
     @property
     def normal_noise_dim(self) -> int:

@@ -53,12 +53,22 @@ class GaussianAt(ConditionalDistribution):
         log_dets = jnp.sum(jnp.log(self.sigma), axis=-1) + 0.5 * x.shape[-1] * math.log(2.0 * math.pi)
         return -0.5 * squares - log_dets
 
+    def weighted_score(self, x: Float[Array, "n dim"], weights: Float[Array, "n components"]) -> Float[Array, "n dim"]:
+        """By products of matrices, w · (μ σ⁻²) − x (w · σ⁻²)."""
+        centre, precision = jnp.mean(self.mean, axis=0), self.sigma**-2
+        sums = matmul_highest(weights, jnp.concatenate([(self.mean - centre) * precision, precision], axis=1))
+        means, precisions = jnp.split(sums, 2, axis=1)
+        return means - (x - centre) * precisions
+
 
 def _squares_by_products(
     x: Float[Array, "n dim"], mean: Float[Array, "components dim"], precision: Float[Array, "components dim"]
 ) -> Float[Array, "n components"]:
     weighted = mean * precision
-    return matmul_highest(x**2, precision.T) - 2.0 * matmul_highest(x, weighted.T) + jnp.sum(mean * weighted, axis=-1)
+    products = matmul_highest(
+        jnp.concatenate([x**2, -2.0 * x], axis=1), jnp.concatenate([precision, weighted], axis=1).T
+    )
+    return products + jnp.sum(mean * weighted, axis=-1)
 
 
 @jax.checkpoint  # or the backward pass would keep every difference

@@ -23,6 +23,7 @@ The bound is loose where a component meets no other one: then q̂(x_i) is q(x_i|
 component, q(x_i|z_i) / Σ_j q(x_i|z_j), says so.
 """
 
+import math
 from dataclasses import KW_ONLY
 
 import equinox as eqx
@@ -123,10 +124,9 @@ class MixtureKL(Objective):
         own, eps = components.first(self.num_particles), noise[1][: self.num_particles]
         x = own.transform(eps)
         points, units = jax.lax.stop_gradient((x, own.score_at(eps)))
-        log_q, pull_back, weights = jax.vjp(
-            lambda x: _log_mixture(jax.lax.stop_gradient(components), x), points, has_aux=True
-        )
-        q_score = pull_back(jnp.ones_like(log_q))[0]
+        fixed = jax.lax.stop_gradient(components)
+        log_q, weights = _log_mixture(fixed, points)
+        q_score = fixed.weighted_score(points, weights)
         score = jax.vmap(lambda x: target.score(x, batch))(points)
         finite = jnp.all(jnp.isfinite(score), axis=-1)
         metrics: Metrics = {}
@@ -136,7 +136,7 @@ class MixtureKL(Objective):
             metrics["loss"] = metrics["negative_elbo"] = _mean(values, finite)
         else:
             metrics["loss"] = _mean(jnp.sum((score - q_score) ** 2, axis=-1), finite)
-        metrics["own_weight"] = jnp.mean(weights)
+        metrics["own_weight"] = jnp.mean(jnp.diagonal(weights))
         g = score - q_score if self.gradient == "path" else score
         g = self._clipped(
             jnp.where(finite[:, None], g, 0.0), units
@@ -154,11 +154,15 @@ class MixtureKL(Objective):
         return g * (self.clip / jnp.maximum(size, self.clip))
 
 
-def _log_mixture(components: Components, x: Float[Array, "n dim"]) -> tuple[Float[Array, " n"], Float[Array, " n"]]:
-    """log q̂ at every x_i, and the weight of component i in it."""
+def _log_mixture(
+    components: Components, x: Float[Array, "n dim"]
+) -> tuple[Float[Array, " n"], Float[Array, "n components"]]:
+    """log q̂ at every x_i, and the weight of every component in it."""
     pairs = components.log_prob_pairs(x)
-    log_total = jax.nn.logsumexp(pairs, axis=1)
-    return log_total - jnp.log(pairs.shape[1]), jnp.exp(jnp.diagonal(pairs) - log_total)
+    top = jax.lax.stop_gradient(jnp.max(pairs, axis=1, keepdims=True))
+    terms = jnp.exp(pairs - top)
+    total = jnp.sum(terms, axis=1, keepdims=True)
+    return (top + jnp.log(total))[:, 0] - math.log(pairs.shape[1]), terms / total
 
 
 def _mean(values: Float[Array, " n"], finite: Bool[Array, " n"]) -> Scalar:

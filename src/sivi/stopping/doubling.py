@@ -6,9 +6,10 @@ from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int
 
-from .._arguments import check_count, check_optional, check_positive, default_float
+from .._arguments import check_count, check_not_negative, check_optional, check_positive, default_float
 from ..schedules import Timeline
 from .base import RoundEnd, StopRule, StopState
 
@@ -19,8 +20,8 @@ class Doubling(StopRule):
     Every round is a complete run of its own: its schedules start again, and its learning rate decays to the end. It
     starts from the best family so far, or with `restart` from that of update zero. Its result is the mean loss over its
     `tail`, where the rate is small. The run ends after a round that has improved the best result by less than `share`
-    times the noise, the standard deviation of the loss from update to update over the tail. Then, and at `num_steps`,
-    the family is that of the best round: a round that made it worse is undone.
+    times the noise, the standard deviation of the loss from update to update over the tail, or by less than
+    `tolerance`. Then, and at `num_steps`, the family is that of the best round: a round that made it worse is undone.
 
     While the noise is above `quiet`, the fit is still far from the target, and one round that happens to be no better
     is not the end: the run goes on until two in a row are not.
@@ -31,6 +32,7 @@ class Doubling(StopRule):
     Args:
         first: Updates of the first round.
         share: The improvement, as a share of the noise, that is not worth another round.
+        tolerance: The improvement, in units of the loss, that is not worth one either.
         tail: Share of a round that its result is taken from.
         quiet: Noise up to which one round without improvement ends the run; None for any noise.
         restart: Whether a round starts from the family of update zero: for an annealed target, whose first modes a
@@ -42,6 +44,9 @@ class Doubling(StopRule):
 
     first: int = eqx.field(static=True, kw_only=True, default=250, converter=partial(check_count, "first"))
     share: float = eqx.field(static=True, kw_only=True, default=0.25, converter=partial(check_positive, "share"))
+    tolerance: float = eqx.field(
+        static=True, kw_only=True, default=0.0, converter=partial(check_not_negative, "tolerance")
+    )
     tail: float = eqx.field(static=True, kw_only=True, default=0.2, converter=partial(check_positive, "tail"))
     quiet: float | None = eqx.field(
         static=True, kw_only=True, default=None, converter=partial(check_optional, check_positive, "quiet")
@@ -58,19 +63,21 @@ class Doubling(StopRule):
             raise ValueError(f"tail must be a share of a round in (0, 1]; got {self.tail}.")
 
     def init(self, num_steps: int, repeats: int, step: int = 0) -> "DoublingState":
-        zeros = jnp.zeros(repeats, default_float())
+        # By NumPy, which has no program to compile.
+        zeros = jnp.asarray(np.zeros(repeats, default_float()))
         # A run that continues has had rounds that add up to `step`: the next one is about as long.
         length = max(self.first, step)
+        round_end = num_steps if num_steps - step < 2 * length else step + length
         return DoublingState(
-            end=jnp.int32(num_steps),
-            round_start=jnp.int32(step),
-            round_end=_round_end(jnp.int32(step), jnp.int32(length), jnp.int32(num_steps)),
+            end=_integer(num_steps),
+            round_start=_integer(step),
+            round_end=_integer(round_end),
             centre=zeros,
             total=zeros,
             squares=zeros,
-            count=jnp.zeros(repeats, jnp.int32),
-            best=jnp.full(repeats, jnp.inf, default_float()),
-            idle=jnp.zeros(repeats, jnp.int32),
+            count=jnp.asarray(np.zeros(repeats, np.int32)),
+            best=jnp.asarray(np.full(repeats, np.inf, default_float())),
+            idle=jnp.asarray(np.zeros(repeats, np.int32)),
         )
 
     def update(
@@ -91,7 +98,7 @@ class Doubling(StopRule):
         result = jnp.where(count > 0, centre + mean_offset, jnp.inf)
         better = result < state.best
         improvement = jnp.where(jnp.isfinite(state.best), state.best - result, jnp.inf)
-        improves = better & (improvement > self.share * noise)
+        improves = better & (improvement > jnp.maximum(self.share * noise, self.tolerance))
         loud = jnp.zeros_like(improves) if self.quiet is None else noise > self.quiet
         idle = jnp.where(improves, 0, state.idle + 1)
         goes_on = jnp.any(improves | (loud & (idle < 2)))
@@ -120,6 +127,10 @@ class Doubling(StopRule):
             found.append((end - max(math.ceil(self.tail * (end - start)), 1), end))
             start, length = end, 2 * (end - start)
         return found
+
+
+def _integer(number: int) -> Int[Array, ""]:
+    return jnp.asarray(np.int32(number))
 
 
 def _round_end(start: Int[Array, ""], length: Int[Array, ""], num_steps: Int[Array, ""]) -> Int[Array, ""]:

@@ -5,6 +5,7 @@ from typing import ClassVar
 
 import equinox as eqx
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from .._arguments import check_count, check_positive, default_float
@@ -109,10 +110,10 @@ class PlateauState(StopState):
 
 def plateau_state(num_steps: int, repeats: int, blocks: int) -> PlateauState:
     return PlateauState(
-        decay_start=jnp.int32(num_steps),
-        end=jnp.int32(num_steps),
-        total=jnp.zeros(repeats, default_float()),
-        count=jnp.int32(0),
-        means=jnp.zeros((repeats, blocks), default_float()),
-        seen=jnp.int32(0),
+        decay_start=jnp.asarray(np.int32(num_steps)),
+        end=jnp.asarray(np.int32(num_steps)),
+        total=jnp.asarray(np.zeros(repeats, default_float())),
+        count=jnp.asarray(np.int32(0)),
+        means=jnp.asarray(np.zeros((repeats, blocks), default_float())),
+        seen=jnp.asarray(np.int32(0)),
     )

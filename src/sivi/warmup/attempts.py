@@ -20,7 +20,7 @@ from ..coordinates import AffineMap
 from ..targets import Target
 from ..targets.evaluate import scores_at
 from .dense import Fitted
-from .mixture_moments import DenseGaussians, DiagonalGaussians, start_weights
+from .mixture_moments import DenseGaussians, DiagonalGaussians, distance_between_starts, start_weights
 from .status import SETTLED, pooled_code, start_code
 
 #: Standard deviation of the starts' means, and L₀, of each attempt.
@@ -54,11 +54,19 @@ class Starts(eqx.Module):
 
 
 class Attempt(NamedTuple):
-    """What one attempt found: a map, the code of its status, and the log of the mass (0 if only scores are known)."""
+    """What one attempt found.
+
+    Attributes:
+        affine: The map.
+        code: Of its status.
+        log_mass: The log of the mass (0 if only scores are known).
+        distance: Between the starts, see `sivi.warmup.mixture_moments.distance_between_starts`.
+    """
 
     affine: AffineMap
     code: Int[Array, ""]
     log_mass: Float[Array, ""]
+    distance: Float[Array, ""]
 
 
 def pooled(
@@ -82,7 +90,8 @@ def pooled(
     weights, log_mass = start_weights(u, target, gaussians)
     affine, usable = gaussians.mixture_map(weights, first[0])
     codes = jax.vmap(partial(start_code, noise=noise))(first, fitted.mean, fitted.root, fitted.evidence)
-    return Attempt(affine, pooled_code(codes, weights, usable).astype(jnp.int32), log_mass)
+    code = pooled_code(codes, weights, usable).astype(jnp.int32)
+    return Attempt(affine, code, log_mass, distance_between_starts(weights, gaussians))
 
 
 def best_attempt(attempt: Callable[[Int[Array, ""]], Attempt], like: AffineMap) -> Attempt:
@@ -104,5 +113,6 @@ def best_attempt(attempt: Callable[[Int[Array, ""]], Attempt], like: AffineMap) 
         better = better | (index == 0)
         return index + 1, jax.tree.map(lambda a, b: jnp.where(better, a, b), new, best)
 
-    nothing = Attempt(like, jnp.int32(0), jnp.zeros((), like.mean.dtype))
+    zero = jnp.zeros((), like.mean.dtype)
+    nothing = Attempt(like, jnp.int32(0), zero, zero)
     return jax.lax.while_loop(unfinished, another, (jnp.int32(0), nothing))[1]

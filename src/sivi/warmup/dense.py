@@ -39,7 +39,6 @@ from jaxtyping import Array, Bool, Float, Int
 
 from .._arguments import default_float
 from .._batches import BatchWindows
-from .._random import BalancedNoise
 from .._types import Scalar
 from ..targets import Target
 from ..targets.evaluate import scores_at
@@ -82,8 +81,7 @@ def fit_dense(
     target: Target,
     means: Float[Array, "starts dim"],
     scale: Float[Array, ""],
-    noise: BalancedNoise,
-    normal: Float[Array, "steps *shape"],
+    noise: Float[Array, "steps pairs dim"],
     windows: BatchWindows | None,
 ) -> Fitted:
     """Fit one Gaussian per start, all on the same noise and the same rows of data.
@@ -92,15 +90,14 @@ def fit_dense(
         target: The target; only its score is used.
         means: m₀ of every start.
         scale: L₀ is this number times I.
-        noise: The noise of every step.
-        normal: Normal numbers of `noise.shape` for every step.
+        noise: The first draw u of every pair ±u, for every step.
         windows: The rows of data of each step; None for all rows.
     """
-    dim, num_steps = means.shape[1], normal.shape[0]
+    dim, num_steps = means.shape[1], noise.shape[0]
 
     def step(state: tuple[Fitted, Trust], inputs: tuple[Array, Array]) -> tuple[tuple[Fitted, Trust], None]:
-        t, numbers = inputs
-        u = noise.from_normals(numbers)
+        t, half = inputs
+        u = in_pairs(half)
         points = state[0].mean[:, None, :] + jnp.einsum("nj,kij->kni", u, state[0].root)
         scores = scores_at(target, points, None if windows is None else windows.at(t))
         rates = mean_rate(t, num_steps, windows), rate(t, num_steps)
@@ -119,12 +116,17 @@ def fit_dense(
 
     root = scale * jnp.eye(dim, dtype=means.dtype)
     start = jax.vmap(lambda mean: (Fitted(mean, root, Evidence.none(root)), Trust.at(mean, root)))(means)
-    return jax.lax.scan(step, start, (jnp.arange(num_steps), normal))[0][0]
+    return jax.lax.scan(step, start, (jnp.arange(num_steps), noise))[0][0]
 
 
 def num_pairs(dim: int) -> int:
     """Pairs ±u per step: whole blocks of `dim` orthogonal directions."""
     return -(-MIN_PAIRS // dim) * dim
+
+
+def in_pairs(half: Float[Array, "pairs dim"]) -> Float[Array, "draws dim"]:
+    """Both draws of every pair; the second half mirrors the first."""
+    return jnp.concatenate([half, -half])
 
 
 def moments(

@@ -2,20 +2,20 @@
 
 import jax
 import jax.numpy as jnp
-from jaxtyping import Array, Int, PRNGKeyArray
+from jaxtyping import Array, Bool, Int, PRNGKeyArray
 
 from .._arguments import as_key, check_count, default_float
 from .._batches import BatchWindows
-from .._random import BalancedNoise, side_by_side
 from ..coordinates import AffineMap, DenseMap
 from ..targets import Target
 from ..targets.evaluate import check_batch_size
 from .attempts import MAX_TRIES, Attempt, Starts, best_attempt, pooled
-from .dense import fit_dense, num_pairs
+from .dense import fit_dense, in_pairs
 from .low_rank import fit_low_rank
-from .mixture_moments import NUM_ELBO_PAIRS, DenseGaussians
+from .mixture_moments import DenseGaussians
+from .numbers import WarmupNumbers
 from .rotation import array_shapes
-from .status import drift_noise
+from .status import MAX_DISTANCE, drift_noise
 
 
 def gaussian_warmup(
@@ -73,8 +73,11 @@ def warmup_with_status(
     num_steps: int = 300,
     batch_size: int | None = None,
     rank: int | None = None,
-) -> tuple[AffineMap, Int[Array, ""]]:
-    """The map of `gaussian_warmup`, and the code of its status, see `sivi.warmup.status`."""
+) -> tuple[AffineMap, Int[Array, ""], Bool[Array, ""]]:
+    """The map of `gaussian_warmup`, the code of its status, see `sivi.warmup.status`, and whether starts disagree.
+
+    Starts that disagree have found several modes: the variance between their means is above `MAX_DISTANCE`.
+    """
     num_starts, num_steps = check_count("num_starts", num_starts), check_count("num_steps", num_steps)
     check_batch_size(target, batch_size)
     if rank is not None and check_count("rank", rank, minimum=0) >= target.dim:
@@ -83,28 +86,22 @@ def warmup_with_status(
     windows = None
     if batch_size is not None and target.num_data is not None:
         windows = BatchWindows.for_run(rows_key, target.num_data, batch_size, num_steps)
-    starts_shape = num_starts, MAX_TRIES, target.dim
     if rank is not None:
-        points = jax.random.normal(start_key, starts_shape, default_float())
+        points = jax.random.normal(start_key, (num_starts, MAX_TRIES, target.dim), default_float())
         starts = Starts(points, target, windows)
-        return fit_low_rank(fit_key, weights_key, target, starts, windows, num_steps, rank, array_shapes(target))
-    noise_key, step_key = jax.random.split(fit_key)
-    noise = BalancedNoise(noise_key, num_pairs(target.dim), target.dim)
-    weights_noise = BalancedNoise(weights_key, NUM_ELBO_PAIRS, target.dim, frames=noise.frames)
-    step_keys = jax.vmap(lambda t: jax.random.fold_in(step_key, t))(jnp.arange(num_steps))
-    points, normal, weights_normal = side_by_side(
-        [start_key, step_keys, jax.random.fold_in(weights_key, 1)],
-        [starts_shape, noise.shape, weights_noise.shape],
-        jax.random.normal,
-    )
+        affine, code = fit_low_rank(
+            fit_key, weights_key, target, starts, windows, num_steps, rank, array_shapes(target)
+        )
+        return affine, code, jnp.asarray(False)  # so many unknowns are not told apart by a few starts
+    numbers = WarmupNumbers.from_keys(start_key, fit_key, weights_key, num_starts, num_steps, target.dim)
     noise_of_rows = drift_noise(windows, num_steps // 4)
-    starts, u = Starts(points, target, windows), weights_noise.from_normals(weights_normal)
+    starts, u = Starts(numbers.starts, target, windows), in_pairs(numbers.weights)
 
     def attempt(index: Int[Array, ""]) -> Attempt:
         first, scale = starts.of_attempt(index)
-        fitted = fit_dense(target, first, scale, noise, normal, windows)
+        fitted = fit_dense(target, first, scale, numbers.steps, windows)
         return pooled(u, target, first, fitted, DenseGaussians(fitted.mean, fitted.root), noise_of_rows)
 
     zero, identity = jnp.zeros(target.dim, u.dtype), jnp.eye(target.dim, dtype=u.dtype)
     best = best_attempt(attempt, DenseMap(zero, identity, identity, zero[0]))
-    return best.affine, best.code
+    return best.affine, best.code, best.distance > MAX_DISTANCE

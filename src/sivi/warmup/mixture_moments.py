@@ -172,6 +172,24 @@ def start_weights(
     return _softmax(jnp.where(succeeded & jnp.isfinite(log_weights), log_weights, -jnp.inf))
 
 
+def distance_between_starts(
+    weights: Float[Array, " starts"], gaussians: DenseGaussians | DiagonalGaussians
+) -> Float[Array, ""]:
+    """The variance of the means m_k of the starts, summed over the coordinates of the start with the largest weight.
+
+    In those coordinates that start has variance 1: where all starts have found one mode, the result is nearly zero.
+
+    Args:
+        weights: w_k; the variance of starts without weight is zero.
+        gaussians: q_k of every start.
+    """
+    kept = (weights > 0)[:, None]
+    u = gaussians.inverse(jnp.argmax(weights), gaussians.means[:, None, :])[:, 0]
+    u = jnp.where(kept, u, 0.0)
+    variance = jnp.sum(weights @ jnp.where(kept, (u - weights @ u) ** 2, 0.0))
+    return jnp.where(jnp.isfinite(variance), variance, jnp.inf)
+
+
 def _softmax(values: Float[Array, " num"]) -> tuple[Float[Array, " num"], Float[Array, ""]]:
     """The softmax of values, all zero if all are −inf; and log Σ exp."""
     # If all are −inf: exp(−inf − 0), not exp(NaN).

@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float, Int
 
 from .._batches import BatchWindows
@@ -29,6 +30,10 @@ MAX_DRIFT, MAX_GAP = 0.3, 0.5
 
 #: A q that still grows (an eigenvalue of G above the first) and has an sd or a mean above the second has run away.
 MIN_GROWTH, FAR = 0.25, 1e4
+
+#: Variance between the means of the starts, in units of the variance within one, above which they have found several
+#: modes. Starts that found the same one agree to a few hundredths of a standard deviation.
+MAX_DISTANCE = 0.25
 
 #: Starts with less weight than this do not count.
 MIN_WEIGHT = 0.02
@@ -95,6 +100,6 @@ def _rms(vector: Float[Array, " dim"]) -> Float[Array, ""]:
     return jnp.linalg.norm(vector) / jnp.sqrt(jnp.asarray(vector.shape[0], vector.dtype))
 
 
-def status_words(codes: Int[Array, " repeats"]) -> tuple[str, ...]:
+def status_words(codes: Int[Array | np.ndarray, " repeats"]) -> tuple[str, ...]:
     """The words of codes, by repeat."""
     return tuple(STATUS[int(code)] for code in jax.device_get(codes))
