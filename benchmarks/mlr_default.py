@@ -27,7 +27,7 @@ from sivi.experiments._multinomial import PROBLEMS, load_model
 from sivi.metrics import classification_scores
 
 SECONDS = 60.0
-DRAWS, SCORED, BLOCK = 20_000, 8_000, 2_000
+DRAWS, SCORED, BLOCK, TIMED = 20_000, 8_000, 2_000, 4_000
 QUANTILES = (0.05, 0.5, 0.95)
 #: Log likelihood per test row to reach.
 BARS = {"mnist": -0.268, "hapt": -0.175}
@@ -55,7 +55,11 @@ def run_problem(
     )
     seconds = time.perf_counter() - start
     blocks = (200,) if quick else (BLOCK,) * (DRAWS // BLOCK)
-    draws = np.concatenate([np.asarray(posterior.sample(size, key=1000 + i)) for i, size in enumerate(blocks)])
+    parts, ends = [], []
+    for i, size in enumerate(blocks):
+        parts.append(np.asarray(posterior.sample(size, key=1000 + i)))
+        ends.append(time.perf_counter() - start)
+    draws = np.concatenate(parts)
     scores = classification_scores(model, draws[:SCORED], held_out)
     (first_step, first), (last_step, last) = marks[0], marks[-1]
     row = {
@@ -63,6 +67,7 @@ def run_problem(
         "precision": precision,
         "seed": seed,
         "seconds": seconds,
+        "seconds_with_4000_draws": ends[min(len(ends), TIMED // BLOCK) - 1],
         "seconds_to_first_chunk": first,
         "updates": posterior.step,
         "finished": posterior.finished,
