@@ -1,6 +1,6 @@
 """What `fit(..., repeats=4)` costs, against four single fits and against one.
 
-    python benchmarks/repeats.py [--quick] [--out FILE]
+    python benchmarks/repeats.py [--quick] [--dims 2,22,50] [--rounds 3] [--out FILE]
 
 On the device that JAX takes by itself, for Gaussians of several dims: fits of a fixed number of updates, the kinds in
 turn. Four repeats do the work of four fits, so on a CPU they are compared with those, and on an accelerator, which a
@@ -121,6 +121,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true")
     parser.add_argument("--dims", default=",".join(map(str, DIMS)))
+    parser.add_argument("--rounds", type=int, default=3, help="after the first, which compiles")
     parser.add_argument("--out", type=Path, default=None, help="benchmarks/results/repeats_cpu.json, or the device's")
     args = parser.parse_args()
     jax.monitoring.register_event_duration_secs_listener(
@@ -128,7 +129,7 @@ def main() -> None:
     )
     settings = {"num_steps": 300, "chunk_size": 100, "rounds": 1}
     if not args.quick:
-        settings = {"num_steps": 3000, "chunk_size": 500, "rounds": 3}
+        settings = {"num_steps": 3000, "chunk_size": 500, "rounds": args.rounds}
     rows = []
     for dim in map(int, args.dims.split(",")):
         row = compare(dim, **settings)

@@ -20,6 +20,7 @@ from sivi.targets import as_target
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
 from battery import cli
 from battery import reference as references
+from battery.beside_nuts import ratios
 from battery.child import run_job
 from battery.entry import SPLIT
 from battery.measure import judge, measure
@@ -141,6 +142,34 @@ def test_nuts_is_measured_alike():
     assert row["seconds"] > 0
     assert row["mean_error"] < 1.0
     assert "distance" in row
+
+
+def test_numpyros_nuts_is_measured_alike():
+    pytest.importorskip("numpyro")
+    row = judged(run_job({"posterior": "multimodal", "key": 0, "method": "numpyro", "quick": True}))
+    assert "failed" not in row
+    assert row["cpu_seconds"] > 0
+    assert row["mean_error"] < 1.0
+    assert row["rhat_max"] < 1.5
+
+
+def test_the_page_compares_with_the_faster_nuts():
+    """Ratios 2 and 1/2: NumPyro's on the one posterior, BlackJAX's on the other, as NumPyro's has failed there."""
+    known = {"met": True, "missed": [], "dim": 7, "half": "confirmation", "key": 0, "updates": 1}
+    seconds = {"linear": {"sivi": 8.0, "nuts": 5.0, "numpyro": 4.0}, "robust": {"sivi": 3.0, "nuts": 6.0}}
+    rows = [
+        {"posterior": name, "method": method, "seconds": value, **known}
+        for name, by in seconds.items()
+        for method, value in by.items()
+    ]
+    rows.append({"posterior": "robust", "method": "numpyro", "failed": "stopped", **known, "met": False})
+    assert ratios(rows) == {"linear": 2.0, "robust": 0.5}
+    run = {"rows": rows, "keys": [0], "machine": {"cores_each": 2}, "versions": {}}
+    text = page(run, beside=run)
+    assert "| linear | 8.0 | 5.0 | 4.0 | NumPyro's | 2.00 | 1/1 | 1/1 |" in text
+    assert "| robust | 3.0 | 6.0 | – | BlackJAX's | 0.50 | 1/1 | 1/1 |" in text
+    assert "the geometric mean of the 2 ratios is 1.00, the largest 2.00 (linear)" in text
+    assert "* robust, NumPyro's NUTS, key 0: stopped" in text
 
 
 def test_nuts_is_left_out_without_blackjax(monkeypatch, capsys):

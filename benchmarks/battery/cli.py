@@ -16,10 +16,13 @@ Without names, --part or --half, all posteriors run. Every fit is a process of i
 earlier ones, so that its seconds hold all the compiling. Every row is written to --output as soon as it is there.
 
   python benchmarks/battery --half tuning --keys 0 1 2 --no-nuts --jobs 8 --cores 2 --output tuning.json
+  python benchmarks/battery --part everyday --samplers nuts numpyro --output beside.json
   python benchmarks/battery --source ../sivi-0.1 --output baseline.json --no-nuts
   python benchmarks/battery --report results.json --baseline baseline.json
 """
 QUICK = ("linear", "banana", "five-even")
+#: Samplers beside the fit, and the package that each needs.
+SAMPLERS = {"nuts": ("NUTS", "BlackJAX"), "numpyro": ("NumPyro's NUTS", "NumPyro")}
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -52,9 +55,7 @@ def run(args: argparse.Namespace) -> list[dict[str, Any]]:
     from . import runner, table
 
     common = {"settings": args.settings, "steps_times": args.steps_times, "quick": args.quick}
-    methods = ("sivi",) if args.no_nuts or find_spec("blackjax") is None else ("sivi", "nuts")
-    if len(methods) == 1 and not args.no_nuts:
-        print("without NUTS: BlackJAX is not installed")
+    methods = _methods(args)
     names = chosen(args)
     taken = _updates_taken(args.of) if args.of else {}
     jobs = [
@@ -63,7 +64,7 @@ def run(args: argparse.Namespace) -> list[dict[str, Any]]:
         for name in names
         for key in args.keys
         for method in methods
-        if method != "nuts" or key in (args.nuts_keys or args.keys)
+        if method == "sivi" or key in (args.nuts_keys or args.keys)
     ]
     content = {
         "script": "benchmarks/battery",
@@ -84,11 +85,23 @@ def run(args: argparse.Namespace) -> list[dict[str, Any]]:
     ):
         rows.append(row)
         print(table.line_of(row), flush=True)
-        rows.sort(key=lambda row: (names.index(row["posterior"]), row["method"] == "nuts", row["key"]))
+        rows.sort(key=lambda row: (names.index(row["posterior"]), methods.index(row["method"]), row["key"]))
         if args.output:
             write(args.output, content | {"rows": rows})
     print("\n" + "\n".join(table.lines(rows)))
     return rows
+
+
+def _methods(args: argparse.Namespace) -> list[str]:
+    """The fit and the samplers asked for, of those that are installed; on every posterior they take turns."""
+    methods = ["sivi"]
+    for sampler in [] if args.no_nuts else args.samplers:
+        title, package = SAMPLERS[sampler]
+        if find_spec(package.lower()):
+            methods.append(sampler)
+        else:
+            print(f"without {title}: {package} is not installed")
+    return methods
 
 
 def _updates_taken(path: Path) -> dict[tuple[str, int], int]:
@@ -137,6 +150,7 @@ def parser_of_arguments() -> argparse.ArgumentParser:
     add("--keys", type=int, nargs="+", default=[0])
     add("--quick", action="store_true", help="three posteriors, few updates, in this process: does everything run?")
     add("--no-nuts", action="store_true", help="leave out NUTS")
+    add("--samplers", nargs="+", choices=tuple(SAMPLERS), default=["nuts"], help="which NUTS: BlackJAX's, NumPyro's")
     add("--nuts-keys", type=int, nargs="+", metavar="KEY", help="NUTS with these keys alone (default: those of --keys)")
     add("--output", type=Path, metavar="FILE.json")
     add("--jobs", type=int, default=1, help="processes at once")

@@ -1,16 +1,15 @@
 """The page of the documentation, from a file of results."""
 
 import json
-import math
-import textwrap
 from collections.abc import Iterator
 from pathlib import Path
 from statistics import median
 from typing import Any
 
+from .beside_nuts import beside_nuts
 from .posteriors import POSTERIORS
 from .reference import summary as references
-from .table import geometric_seconds, groups, met, middle, worst
+from .table import TITLES, geometric_seconds, groups, met, middle, with_faster_nuts, worst, wrapped
 
 Rows = list[dict[str, Any]]
 
@@ -32,8 +31,7 @@ smallest and the largest; KS is the largest marginal Kolmogorov–Smirnov distan
 in units of the reference's standard deviations, over the distance between two reference sets of that size; TV is the
 total variation between the weights of the modes and the shares of draws nearest to each; KL is a k-NN estimate of
 KL(posterior ‖ fit). Seconds run from the call to 4,000 draws on the host, compiling included, import excluded, each in
-a fresh process with {cores}. NUTS is `sivi.samplers.nuts` with four chains of 1,000 + 1,000 transitions, on the same
-machine.
+a fresh process with {cores}. NUTS is {nuts} with four chains of 1,000 + 1,000 transitions, on the same machine.
 
 {versions} `python benchmarks/battery` measures this, with results in `benchmarks/results/{file}`, and its `--report`
 writes this page.
@@ -73,25 +71,30 @@ def page(
     judged = rows
     if beside:
         rows = [row for row in rows if row["method"] == "sivi"]
-        rows = rows + [row for row in beside["rows"] if row["method"] == "nuts"]
+        rows = rows + [row for row in beside["rows"] if row["method"] != "sivi"]
+    said, rows = rows, with_faster_nuts(rows)
     names = [name for name in POSTERIORS if (name, "sivi") in groups(rows)]
-    lines = [_introduction(results, len(names), file)]
+    both = {row["method"] for row in said} >= {"nuts", "numpyro"}
+    nuts = (
+        "on each posterior the faster of `sivi.samplers.nuts` and NumPyro's NUTS," if both else "`sivi.samplers.nuts`"
+    )
+    lines = [_introduction(results, len(names), file, nuts)]
     for part, title in (("everyday", "Everyday posteriors"), ("hard", "Hard posteriors")):
         own = [name for name in names if POSTERIORS[name].part == part]
         if own:
-            lines += [f"## {title}\n", _wrapped(BARS[part]) + "\n", *_table(own, rows, old, part), ""]
+            lines += [f"## {title}\n", wrapped(BARS[part]) + "\n", *_table(own, rows, old, part), ""]
             lines += [*_nuts(own, rows), ""]
     lines += ["## Seconds\n", *_seconds(names, rows, old), ""]
     if beside:
-        lines += ["## Seconds beside NUTS\n", *_beside(beside), ""]
+        lines += ["## Seconds beside NUTS\n", *beside_nuts(beside)]
     if longer:
         lines += ["## More updates\n", *_longer(longer, judged), ""]
-    lines += [*_failures(rows)]
+    lines += [*_failures(said)]
     lines += ["## The posteriors and their references\n", *_posteriors()]
     return "\n".join(lines).rstrip() + "\n"
 
 
-def _introduction(results: dict[str, Any], num: int, file: str) -> str:
+def _introduction(results: dict[str, Any], num: int, file: str, nuts: str) -> str:
     keys, machine, versions = results["keys"], results["machine"], results["versions"]
     said = f"A number is the median over {len(keys)} keys, and in brackets the worst of them where it differs."
     said = said if len(keys) > 1 else f"All numbers are those of one key, {keys[0]}."
@@ -101,12 +104,9 @@ def _introduction(results: dict[str, Any], num: int, file: str) -> str:
     note = f"Not the default call: {json.dumps(extra)}. " if extra else ""
     note += f"{results['note'].rstrip('.')}. " if results.get("note") else ""
     note += "A quick run, to see that everything runs. " if results.get("quick") else ""
-    whole = INTRODUCTION.format(num=num, keys=said, cores=cores, versions=f"{note}Versions: {packages}.", file=file)
-    return "\n\n".join(_wrapped(paragraph) for paragraph in whole.split("\n\n")) + "\n"
-
-
-def _wrapped(text: str) -> str:
-    return textwrap.fill(" ".join(text.split()), 120, break_long_words=False, break_on_hyphens=False)
+    about = f"{note}Versions: {packages}."
+    whole = INTRODUCTION.format(num=num, keys=said, cores=cores, versions=about, file=file, nuts=nuts)
+    return "\n\n".join(wrapped(paragraph) for paragraph in whole.split("\n\n")) + "\n"
 
 
 def _cell(rows: Rows, name: str, form: str = "{:.3f}") -> str:
@@ -155,12 +155,13 @@ def _nuts(names: list[str], rows: Rows) -> Iterator[str]:
     if not found:
         return
     yield "The same for NUTS, whose 4,000 draws are fewer and dependent:\n"
-    yield "| posterior | mean error | sd ratio, least | most | KS | TV | KL | largest R-hat | divergences | bars |"
-    yield "|" + "---|" * 10
+    yield "| posterior | by | mean error | sd ratio, least | most | KS | TV | KL | largest R-hat | divergences | bars |"
+    yield "|" + "---|" * 11
     for name, own in found.items():
         cells = [_cell(own, key) for key in ("mean_error", "sd_ratio_min", "sd_ratio_max", "ks", "weights_tv", "kl")]
         cells += [_cell(own, "rhat_max"), _cell(own, "divergences", "{:.0f}")]
-        yield f"| {' | '.join([name, *cells, _verdict(own)])} |"
+        by = "NumPyro" if own[0]["by"] == "numpyro" else "BlackJAX"
+        yield f"| {' | '.join([name, by, *cells, _verdict(own)])} |"
 
 
 def _seconds(names: list[str], rows: Rows, old: Rows) -> Iterator[str]:
@@ -178,35 +179,11 @@ def _seconds(names: list[str], rows: Rows, old: Rows) -> Iterator[str]:
                 yield f"| {part}, {half} | {' | '.join(cells)} |"
 
 
-def _beside(beside: dict[str, Any]) -> Iterator[str]:
-    """Fits and NUTS in turn, in one run."""
-    found, cores = groups(beside["rows"]), beside["machine"]["cores_each"]
-    yield (
-        _wrapped(
-            f"Both in turn, in one run, each in a fresh process with {cores} CPU core{'s' if cores != 1 else ''}, key "
-            f"{', '.join(map(str, beside['keys']))}; from the call to 4,000 draws on the host, compiling included. "
-            f"{beside.get('note') or ''}"
-        )
-        + "\n"
-    )
-    yield "| posterior | fit, s | NUTS, s | fit / NUTS | fit meets its bars | NUTS does |"
-    yield "|---|---|---|---|---|---|"
-    ratios = []
-    for name in POSTERIORS:
-        fit, nuts = found.get((name, "sivi"), []), found.get((name, "nuts"), [])
-        if fit and nuts and (a := middle(fit, "seconds")) and (b := middle(nuts, "seconds")):
-            ratios.append(a / b)
-            yield f"| {name} | {a:.0f} | {b:.0f} | {a / b:.1f} | {met(fit)} | {met(nuts)} |"
-    if ratios:
-        mean = math.exp(sum(map(math.log, ratios)) / len(ratios))
-        yield f"| geometric mean of {len(ratios)} | | | {mean:.2f} | | |"
-
-
 def _longer(longer: dict[str, Any], before: Rows) -> Iterator[str]:
     """The distance after more updates without a stop rule, over that of the default call with the same keys."""
     times = longer["steps_times"]
     yield (
-        _wrapped(
+        wrapped(
             f"The same fits with {times:g} times the updates that they had taken, and no stop rule (`stop=None`): one "
             f"long round. Sliced Wasserstein distances are medians over keys, in units of their floor. "
             f"{longer.get('note') or ''}"
@@ -241,7 +218,7 @@ def _failures(rows: Rows) -> Iterator[str]:
     if said:
         yield "## Failures and warnings\n"
         for (name, method, text), keys in said.items():
-            yield f"* {name}, {'NUTS' if method == 'nuts' else 'fit'}, key {', '.join(keys)}: {text}"
+            yield f"* {name}, {TITLES[method]}, key {', '.join(keys)}: {text}"
         yield ""
 
 

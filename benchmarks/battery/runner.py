@@ -5,13 +5,14 @@ import os
 import platform
 import queue
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
+
+from _processes import ROOT, cold, run_json
 
 from .measure import judge
 from .posteriors import POSTERIORS
@@ -27,6 +28,7 @@ def rows_of(
     source: Path | None,
     limit: float = float("inf"),
     until: float = float("inf"),
+    script: Path = HERE,
 ) -> Iterator[Row]:
     """The judged rows, in the order in which they are done.
 
@@ -37,6 +39,7 @@ def rows_of(
         source: A checkout whose `src` the fits use; that of this file when left out. NUTS is always this one's.
         limit: Seconds after which a process is stopped.
         until: When, by `time.monotonic`, all processes are stopped.
+        script: What runs a job, given `--child` and the job.
     """
     cores = sorted(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else []
     share = num_cores or len(cores)
@@ -47,7 +50,7 @@ def rows_of(
     def run(job: Row) -> Row:
         own = free.get()
         try:
-            return _in_process(job, own, source, min(limit, until - time.monotonic()))
+            return _in_process(script, job, own, source, min(limit, until - time.monotonic()))
         finally:
             free.put(own)
 
@@ -68,31 +71,20 @@ def judged(row: Row) -> Row:
     return row | about | judge(entry, row)
 
 
-def _in_process(job: Row, cores: list[int], source: Path | None, limit: float) -> Row:
-    command = [sys.executable, str(HERE), "--child", json.dumps(job | {"cores": cores})]
+def _in_process(script: Path, job: Row, cores: list[int], source: Path | None, limit: float) -> Row:
     row = {name: job[name] for name in ("posterior", "key", "method", "variant") if name in job}
     if limit <= 0:
         return row | {"failed": "not started in time"}
-    environment = _environment(source if job["method"] == "sivi" else None)
+    environment = cold(source if job["method"] == "sivi" else None)
     start = time.perf_counter()
     try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=limit if limit < float("inf") else None, env=environment
-        )
+        arguments = ["--child", json.dumps(job | {"cores": cores})]
+        found = run_json(script, arguments, environment, limit if limit < float("inf") else None)
     except subprocess.TimeoutExpired:
         return row | {"failed": f"stopped after {limit:.0f} s"}
-    if done.returncode == 0:
-        return json.loads(done.stdout.splitlines()[-1]) | {"process_seconds": round(time.perf_counter() - start, 1)}
-    last = (done.stderr.strip().splitlines() or [""])[-1]
-    return row | {"failed": f"exit {done.returncode}: {last}"[:500]}
-
-
-def _environment(source: Path | None) -> dict[str, str]:
-    """Cold: without compiled programs of earlier processes."""
-    environment = {name: value for name, value in os.environ.items() if name != "JAX_COMPILATION_CACHE_DIR"}
-    paths = [str((source or HERE.parents[1]).resolve() / "src"), environment.get("PYTHONPATH", "")]
-    path = os.pathsep.join(part for part in paths if part)
-    return environment | {"PYTHONPATH": path, "JAX_ENABLE_COMPILATION_CACHE": "false"}
+    except RuntimeError as error:
+        return row | {"failed": str(error)}
+    return found | {"process_seconds": round(time.perf_counter() - start, 1)}
 
 
 def machine(num_jobs: int, num_cores: int | None) -> dict[str, Any]:
@@ -100,12 +92,13 @@ def machine(num_jobs: int, num_cores: int | None) -> dict[str, Any]:
     return {"kind": "CPU", "cores": count, "processes_at_once": num_jobs, "cores_each": num_cores or count}
 
 
-def versions(source: Path | None) -> dict[str, str | None]:
+def versions(source: Path | None, others: tuple[str, ...] = ("numpyro",)) -> dict[str, str | None]:
     from sivi._version import package_version
 
     packages = {name: package_version(name) for name in ("jax", "jaxlib", "numpy", "scipy", "sivi")}
-    packages["blackjax"] = package_version("blackjax") if find_spec("blackjax") else "not installed"
-    return {"python": platform.python_version()} | packages | {"commit": _commit(source or HERE.parents[1])}
+    for name in ("blackjax", *others):
+        packages[name] = package_version(name) if find_spec(name) else "not installed"
+    return {"python": platform.python_version()} | packages | {"commit": _commit(source or ROOT)}
 
 
 def _commit(folder: Path) -> str | None:

@@ -11,7 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from battery.runner import _environment, machine, versions
+from _processes import cold, warm
+from battery.runner import machine, versions
 
 HERE = Path(__file__).resolve().parent
 Row = dict[str, Any]
@@ -96,11 +97,7 @@ def rows_of(
 
 
 def _rows_of_process(job: Row, running: set[subprocess.Popen[str]], until: float, cache: Path | None) -> Iterator[Row]:
-    environment = _environment(None)
-    if cache is not None:
-        environment |= {"JAX_ENABLE_COMPILATION_CACHE": "true", "JAX_COMPILATION_CACHE_DIR": str(cache)}
-        environment |= {"JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0"}
-        environment |= {"JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1"}
+    environment = cold() if cache is None else warm(cache)
     command = [sys.executable, str(HERE), "--child", json.dumps(job)]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment)
     running.add(process)
