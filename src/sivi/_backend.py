@@ -31,7 +31,7 @@ def program_options() -> dict[str, str]:
     """
     if _on_cpu():
         return {"xla_backend_optimization_level": "1"}
-    return {"xla_gpu_enable_triton_gemm": "false"} if jax.default_backend() == "gpu" else {}
+    return {"xla_gpu_enable_triton_gemm": "False"} if jax.default_backend() == "gpu" else {}
 
 
 def repeats_in_turn() -> bool:

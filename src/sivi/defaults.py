@@ -276,7 +276,7 @@ def _critic(dim: int, num_data: int | None) -> Recipe:
         num_steps=12_000 if few else 5_000 if some else 8_000,
         batch_size=2_000 if num_data is not None and num_data > ALL_DATA_UP_TO else None,
         warmup_starts=16 if dim <= 50 else 8 if some else 4,
-        warmup_steps=150 if some else 600,
+        warmup_steps=300 if few else 150 if some else 600,
         warmup_rank=None if some else _num_directions(dim),
         latent_dim=max(dim, 3) if some else 64,
         hidden=(64, 64),
