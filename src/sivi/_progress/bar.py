@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from .displays import Display, Place, display_for, metrics_text
+from .displays import Display, HowFar, display_for, metrics_text
 from .ticker import Ticker
 
 #: Seconds between two looks at the clock while a program compiles or runs.
@@ -42,7 +42,7 @@ class ProgressBar:
         description: str = "sivi.fit",
         unit: str = "step",
     ):
-        self._place = Place(step, num_steps, {})
+        self._place = HowFar(step, num_steps, {})
         self._names = description, unit
         self._waits = enabled  # for the first phase
         self._display: Display | None = None
@@ -51,7 +51,7 @@ class ProgressBar:
 
     def begin(self, num_steps: int, step: int) -> None:
         """A run of so many steps begins, of which some are done: the first one of this bar, or another."""
-        self._place = Place(step, num_steps, {})
+        self._place = HowFar(step, num_steps, {})
         self._length, self._is_timed = 1, False
         if self._display is not None:
             self._display.begin(num_steps, step)
@@ -76,7 +76,7 @@ class ProgressBar:
         """
         num_steps = self._place.num_steps if num_steps is None else num_steps
         if self._display is not None:
-            self._place = Place(self._place.step + steps, num_steps, metrics_text(metrics))
+            self._place = HowFar(self._place.step + steps, num_steps, metrics_text(metrics))
             self._display.update(self._place)
 
     def stretches(self, first: int, last: int) -> Iterator[tuple[int, int]]:

@@ -21,7 +21,7 @@ _FEWEST_SECONDS, _MOST_SECONDS = 10.0, 60.0
 
 
 @dataclass(frozen=True)
-class Place:
+class HowFar:
     """Where a run is: steps done, steps in all if that is known, and metrics of the last stretch as text."""
 
     step: int
@@ -44,7 +44,7 @@ class Display(abc.ABC):
         """Until the next phase or step, this goes on."""
 
     @abc.abstractmethod
-    def update(self, place: Place) -> None:
+    def update(self, place: HowFar) -> None:
         """More steps are done."""
 
     @abc.abstractmethod
@@ -52,7 +52,7 @@ class Display(abc.ABC):
         """Some time has passed."""
 
     @abc.abstractmethod
-    def close(self, place: Place, error: type[BaseException] | None) -> None:
+    def close(self, place: HowFar, error: type[BaseException] | None) -> None:
         """The run is over, perhaps by an error."""
 
 
@@ -82,7 +82,7 @@ class BarDisplay(Display):
         self._in_phase = True
         self._bar.set_description_str(f"{self._description} ({text})")
 
-    def update(self, place: Place) -> None:
+    def update(self, place: HowFar) -> None:
         bar = self._bar
         bar.total = place.num_steps
         bar.set_postfix(place.metrics, refresh=False)
@@ -99,7 +99,7 @@ class BarDisplay(Display):
     def tick(self) -> None:
         self._bar.refresh()
 
-    def close(self, place: Place, error: type[BaseException] | None) -> None:
+    def close(self, place: HowFar, error: type[BaseException] | None) -> None:
         self._bar.close()
 
 
@@ -128,7 +128,7 @@ class LogDisplay(Display):
             self._phase = text
             self._line(text)
 
-    def update(self, place: Place) -> None:
+    def update(self, place: HowFar) -> None:
         begins, self._phase = bool(self._phase), ""
         self._first = self._clock() if self._first is None else self._first
         if begins or self._is_due():
@@ -139,7 +139,7 @@ class LogDisplay(Display):
         if phase and self._is_due():
             self._line(f"{phase}, {self._clock() - self._begin:.0f} s so far")
 
-    def close(self, place: Place, error: type[BaseException] | None) -> None:
+    def close(self, place: HowFar, error: type[BaseException] | None) -> None:
         first = "" if self._first is None else f", the first after {self._first - self._begin:.1f} s"
         why = "" if error is None else f", ended by {error.__name__}"
         took = f"in {self._clock() - self._begin:.1f} s"
@@ -154,7 +154,7 @@ class LogDisplay(Display):
         LOGGER.info("%s: %s", self._description, text)
 
 
-def display_for(description: str, unit: str, place: Place, clock: Callable[[], float]) -> Display | None:
+def display_for(description: str, unit: str, place: HowFar, clock: Callable[[], float]) -> Display | None:
     """A bar where there is a terminal or a notebook; else a log, if anyone reads lines of its level; else nothing."""
     settings = {"desc": description, "unit": unit, "disable": None, "dynamic_ncols": True}
     bar: Any = _Bar(total=place.num_steps, initial=place.step, **settings)
@@ -169,7 +169,7 @@ def metrics_text(metrics: Mapping[str, np.ndarray]) -> dict[str, str]:
     return {name: f"{np.mean(metrics[name]):.4g}" for name in names if metrics[name].size}
 
 
-def _of(place: Place) -> str:
+def _of(place: HowFar) -> str:
     return f"{place.step:,}" if place.num_steps is None else f"{place.step:,} of {place.num_steps:,}"
 
 
