@@ -1,9 +1,8 @@
 """What a run tells of itself: phases, steps and metrics; and in what stretches it runs while someone looks on."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from types import TracebackType
-from typing import ClassVar
 
 import numpy as np
 
@@ -31,9 +30,6 @@ class ProgressBar:
         unit: What its steps are called.
     """
 
-    #: Seconds, for the length of stretches and for what a log says; tests have one of their own.
-    clock: ClassVar[Callable[[], float]] = staticmethod(time.monotonic)
-
     def __init__(
         self,
         num_steps: int | None,
@@ -48,6 +44,11 @@ class ProgressBar:
         self._display: Display | None = None
         self._ticker: Ticker | None = None
         self._length, self._is_timed = 1, False
+
+    @staticmethod
+    def clock() -> float:
+        """Seconds, for the length of stretches and for what a log says; tests have another."""
+        return time.monotonic()
 
     def begin(self, num_steps: int, step: int) -> None:
         """A run of so many steps begins, of which some are done: the first one of this bar, or another."""

@@ -44,7 +44,7 @@ def use_cache(args: argparse.Namespace) -> None:
         _set({"jax_enable_compilation_cache": False})
         return
     _silence_xla()
-    if jax.config.jax_compilation_cache_dir:  # by the environment
+    if getattr(jax.config, "jax_compilation_cache_dir", None):  # by the environment
         return
     folder = default_folder()
     try:
