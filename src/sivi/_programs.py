@@ -17,6 +17,7 @@ import logging
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Iterator
+from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
@@ -95,6 +96,19 @@ def _share_of_maps() -> float:
         return 0.0
 
 
+_RUNNING: ContextVar[Callable[[], None] | None] = ContextVar("running", default=None)
+
+
+@contextlib.contextmanager
+def when_running(tell: Callable[[], None]) -> Iterator[None]:
+    """Within it, `tell` is called whenever this thread has got a program, compiled, and begins to wait for it."""
+    token = _RUNNING.set(tell)
+    try:
+        yield
+    finally:
+        _RUNNING.reset(token)
+
+
 #: All programs of the library that depend on a target or a family.
 PROGRAMS = ProgramCache()
 
@@ -128,7 +142,10 @@ def compiled(function: Callable[P, R], options: Callable[[], dict[str, str]] | N
         key = (call, treedef, *map(_static_key, others), *map(_array_key, arrays))
         program = PROGRAMS.get(key, lambda: _new_program(function, treedef, others, options() if options else None))
         with _errors_of_equinox():
-            found, rest = jax.block_until_ready(program(arrays))
+            results = program(arrays)
+            if (tell := _RUNNING.get()) is not None:
+                tell()
+            found, rest = jax.block_until_ready(results)
         return eqx.combine(found, rest.tree)
 
     return call

@@ -32,6 +32,8 @@ class FitSettings:
         stop_rule: The rule that may end the run before `num_steps`.
         most_own_weight: The run is given up for another method where the mean weight of the generating component, which
             `sivi.objectives.MixtureKL` records, stays above this; None for a run that is not given up.
+        rounds_from: The update at which the rounds of the rule began: another than 0 where a run has gone on under
+            another rule or to another length. None if that is not known.
     """
 
     key: PRNGKeyArray
@@ -44,6 +46,7 @@ class FitSettings:
     control_variate: bool = False
     stop_rule: StopRule | None = None
     most_own_weight: float | None = None
+    rounds_from: int | None = 0
 
 
 class RunState(eqx.Module):

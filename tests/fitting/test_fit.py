@@ -12,7 +12,7 @@ import pytest
 import sivi
 from contracts.plugins import small_family
 from oracles import linear_gaussian_model
-from sivi._fitting import loop
+from sivi._fitting import driver
 from sivi.critics import MLPCritic
 from sivi.objectives import Annealed, LossObjective, ScoreMatching
 from sivi.optimizers import Adam, OptimizerLike
@@ -228,7 +228,7 @@ class TestInterrupt:
         def interrupted(*arguments):
             raise KeyboardInterrupt
 
-        monkeypatch.setattr(loop, "run_chunk", interrupted)
+        monkeypatch.setattr(driver, "run_chunk", interrupted)
         with pytest.raises(KeyboardInterrupt):
             quick()
 

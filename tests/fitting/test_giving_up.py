@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import sivi
-from sivi._fitting.loop import _given_up
+from sivi._fitting.driver import _given_up
 from sivi._run import FitSettings
 from sivi.objectives import Annealed, MixtureKL, PathKL
 from sivi.stopping import Doubling
@@ -81,7 +81,7 @@ def test_the_critic_takes_over_whatever_the_chunks_and_after_resuming(monkeypatc
 
 def test_a_run_without_a_rule_is_followed_by_one_without(monkeypatch):
     tiny(monkeypatch, limit=1e-6)
-    monkeypatch.setattr("sivi._fitting.loop._LONG_RUN", 10)
+    monkeypatch.setattr("sivi._fitting.driver._LONG_RUN", 10)
     posterior = sivi.fit(Banana(), progress=False, num_steps=30, stop=None, chunk_size=4)
     assert (posterior.step, posterior.settings.stop_rule) == (30, None)
     assert "own_weight" not in posterior.history
@@ -89,7 +89,7 @@ def test_a_run_without_a_rule_is_followed_by_one_without(monkeypatch):
 
 def test_a_longer_run_of_few_unknowns_has_no_longer_critic(monkeypatch):
     tiny(monkeypatch, limit=1e-6)
-    monkeypatch.setattr("sivi._fitting.loop._LONG_RUN", 10)
+    monkeypatch.setattr("sivi._fitting.driver._LONG_RUN", 10)
     posterior = sivi.fit(Banana(), progress=False, num_steps=60, stop=None, chunk_size=4)
     assert (posterior.step, posterior.num_steps, posterior.finished) == (40, 40, True)
 

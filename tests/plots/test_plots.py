@@ -7,9 +7,13 @@ import matplotlib.pyplot as plt
 import numpy as np
 import pytest
 
+import sivi
+from contracts.plugins import small_family
+from sivi.objectives import Annealed, MixtureKL
 from sivi.plots import plot_arrows, plot_critic, plot_marginals, plot_pairs, plot_samples, plot_traces
 from sivi.plots.canvas import mass_levels
 from sivi.plots.samples import _MASS, _density
+from sivi.stopping import Doubling
 from sivi.targets import GaussianMixture, XShaped
 
 DRAWS = np.random.default_rng(0).normal(size=(500, 2))
@@ -63,8 +67,46 @@ def test_traces_have_a_panel_per_metric_and_survive_gaps():
     values = np.random.default_rng(1).normal(size=1000)
     values[100:300] = np.nan
     figure = plot_traces({"critic_norm": values**2, "loss": values})
-    assert figure.axes[0].get_ylabel() == "minimax loss"
+    assert [ax.get_ylabel() for ax in figure.axes] == ["loss", "critic_norm"]
+    assert [ax.get_title(loc="left") for ax in figure.axes] == ["", ""]
     assert figure.axes[0].get_xlim() == (0.0, 1000.0)
+
+
+def test_a_scale_is_logarithmic_where_a_linear_one_hides_the_small_values():
+    ramp = np.linspace(0.0, 1.0, 300)
+    histories = (60.0 + ramp, -60.0 - ramp, 10.0 ** (4 * ramp), ramp - 0.5, np.full(300, np.nan), np.zeros(300))
+    scales = [plot_traces({"loss": values}).axes[0].get_yscale() for values in histories]
+    assert scales == ["linear", "linear", "symlog", "symlog", "linear", "linear"]
+
+
+def rounds(**settings):
+    """A run of rounds of 5, 10 and 45 updates."""
+    settings = {"num_steps": 60, "stop": Doubling(first=5, share=1e-6, tail=1.0)} | settings
+    objective = Annealed(MixtureKL(num_particles=4), every_round=True)
+    common = {"family": small_family(), "objective": objective, "whiten": None, "progress": False}
+    return sivi.fit(lambda x: -0.5 * x @ x, dim=2, **common, **settings)
+
+
+def test_traces_of_a_posterior_say_what_is_good_and_where_rounds_end():
+    posterior = rounds()
+    figure = plot_traces(posterior)
+    assert [ax.get_ylabel() for ax in figure.axes] == ["minus ELBO", "minus ELBO", "weight of the own component", "β"]
+    captions = [ax.get_title(loc="left") for ax in figure.axes]
+    assert captions[0].startswith("good: falls, then flat: minus a lower bound of")
+    assert [caption.endswith("dotted: ends of rounds") for caption in captions] == [True, False, False, False]
+    assert all(len(line) <= 46 for caption in captions for line in caption.splitlines())
+    assert "0.25" in captions[2]
+    ends = [last for _, last in posterior.settings.stop_rule.round_ends(60, posterior.step)]
+    assert ends[-1] == posterior.step
+    dotted = [line.get_xdata()[0] for line in figure.axes[1].lines if line.get_linestyle() == ":"]
+    assert dotted == ends
+    history = posterior.history | {"loss": posterior.history["own_weight"]}
+    assert len(plot_traces(history).axes) == 3  # of two metrics that are the same, one is shown
+
+
+def test_ends_of_rounds_are_not_guessed_for_a_run_that_went_on_from_another():
+    posterior = sivi.fit(lambda x: -0.5 * x @ x, dim=2, resume=rounds(), num_steps=140, progress=False)
+    assert [line for line in plot_traces(posterior).axes[0].lines if line.get_linestyle() == ":"] == []
 
 
 def test_traces_of_repeats_are_a_line_each():

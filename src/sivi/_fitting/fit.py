@@ -7,6 +7,7 @@ from jaxtyping import Array, PyTree
 
 from .._arguments import check_count
 from .._errors import FitDiverged
+from .._progress import ProgressBar
 from .._types import ArrayLike, KeyLike
 from ..coordinates import AffineMap
 from ..families import Family
@@ -15,8 +16,9 @@ from ..posterior import Posterior
 from ..stopping import StopRule
 from ..targets import Target, as_target
 from .checkpoint import Checkpoint
+from .driver import Visits, run_to_end
 from .ending import cause_of_divergence, ended
-from .loop import Visits, inputs_of, run_to_end
+from .loop import inputs_of
 from .not_finite import explained
 from .report import Callback
 from .resume import resumed
@@ -70,8 +72,9 @@ def fit(
             agree more easily.
         stop: How long the fit goes on: `sivi.Doubling`, `sivi.Plateau`, or None for `num_steps` updates. `"auto"` is
             the rule of the default objective, and none for a given one.
-        chunk_size: Updates between two visits to Python. The result does not depend on it.
-        progress: Show a progress bar on a terminal.
+        chunk_size: Updates between two visits: checkpoint, callbacks. The result does not depend on it.
+        progress: Show a progress bar on a terminal or in a notebook, and elsewhere log lines of level INFO with the
+            logger `"sivi"`. It does not change the result.
         callbacks: Functions called with a `FitReport` after every chunk; one that returns True stops the fit.
         checkpoint: A file written after every chunk, whole or not at all.
         resume: A checkpoint, a saved fit or a posterior to continue from. Settings other than `num_steps` and `stop`
@@ -96,19 +99,22 @@ def fit(
     """
     check_callbacks(callbacks)
     file = None if checkpoint is None else Checkpoint(checkpoint)
-    visits = Visits(check_count("chunk_size", chunk_size), progress, tuple(callbacks), file)
     settings = (key, family, objective, num_steps, batch_size, batching, whiten, precision, repeats, stop)
     given = FitArguments(*settings, function=target)
+    chunk_size = check_count("chunk_size", chunk_size)
     target = as_target(target, dim, like)
-    if resume is None:
-        (run, affines), history = start(target, given, visits.chunk_size), {}
-    else:
-        run, affines, history = resumed(target, resume, given)
     try:
-        posterior = run_to_end(run, inputs_of(run.settings, target, affines), history, visits)
-        while posterior is None:  # once: a run with a critic is not given up
-            run, affines = start(target, given, visits.chunk_size, given_up=(run, affines))
-            posterior = run_to_end(run, inputs_of(run.settings, target, affines), {}, visits)
+        with ProgressBar(None, 0, progress, unit="update") as bar:
+            visits = Visits(chunk_size, bar, tuple(callbacks), file)
+            if resume is None:
+                (run, affines), history = start(target, given, chunk_size, bar), {}
+            else:
+                run, affines, history = resumed(target, resume, given)
+            posterior = run_to_end(run, inputs_of(run.settings, target, affines), history, visits)
+            while posterior is None:  # once: a run with a critic is not given up
+                bar.phase("starting again with a critic")
+                run, affines = start(target, given, chunk_size, bar, given_up=(run, affines))
+                posterior = run_to_end(run, inputs_of(run.settings, target, affines), {}, visits)
     except FitDiverged as error:
         raise explained(error, given.function, cause_of_divergence(error.posterior)) from None
     return ended(posterior, file)

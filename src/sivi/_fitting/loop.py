@@ -1,10 +1,6 @@
-"""The loop: chunks of updates as one compiled program, and the visits to Python between them."""
+"""The loop: updates as one compiled program."""
 
 import functools
-import warnings
-from collections.abc import Mapping
-from contextlib import nullcontext
-from dataclasses import dataclass, replace
 from typing import Any
 
 import equinox as eqx
@@ -16,30 +12,22 @@ from jaxtyping import Array, Bool, Float, Int
 from .._arguments import default_float
 from .._backend import matmul_precision, program_options
 from .._batches import BATCHING, Batches
-from .._errors import FitDiverged
 from .._host_random import children, fold_in
 from .._programs import compiled
-from .._progress import ProgressBar
 from .._repeats import across_repeats, repeat_keys
-from .._run import FitSettings, Run, RunState
+from .._run import FitSettings, RunState
 from .._types import RepeatKeys
 from ..coordinates import AffineMap
 from ..objectives import Objective
-from ..posterior import Posterior
 from ..schedules import RunPlan
-from ..stopping import Doubling, StopRule, StopState, update_stop
+from ..stopping import StopRule, StopState, update_stop
 from ..targets import Target
 from . import member
-from .checkpoint import Checkpoint
 from .packing import Packed, Packing, all_finite, chosen
-from .report import Callback, is_true, report_of
 
 #: A fit stops as diverged when more than this share of its updates was not finite, or this many in a row.
 MAX_SKIPPED_SHARE = 0.1
 MAX_SKIPPED_IN_A_ROW = 100
-
-#: Without rounds, a run of at least so many updates is given up by what it shows between these shares of it.
-_LONG_RUN, _GIVEN_UP_BETWEEN = 2000, (0.5, 0.6)
 
 #: Up to this many updates, the metrics of a chunk have one length whatever the length of the run: one program for all.
 _SHORT_CHUNK = 10_000
@@ -204,122 +192,16 @@ def diverged(
 
 def compile_chunk(settings: FitSettings, state: RunState, inputs: LoopInputs, chunk_size: int) -> None:
     """Run no update at all, which compiles the program of all updates."""
-    steps = _integers(0, 0, settings.num_steps)
+    steps = integers(0, 0, settings.num_steps)
     with matmul_precision(settings.precision):
-        run_chunk(state, *steps, inputs, _chunk_length(settings, chunk_size))
+        run_chunk(state, *steps, inputs, chunk_length(settings, chunk_size))
 
 
-def _integers(*numbers: int) -> list[Int[Array, ""]]:
+def integers(*numbers: int) -> list[Int[Array, ""]]:
+    """Numbers as arguments of a program."""
     return [jnp.asarray(np.int32(number)) for number in numbers]
 
 
-def _chunk_length(settings: FitSettings, chunk_size: int) -> int:
+def chunk_length(settings: FitSettings, chunk_size: int) -> int:
     """Updates for which a chunk has memory: no more than the run has, if they are many."""
     return min(chunk_size, max(_SHORT_CHUNK, settings.num_steps))
-
-
-@dataclass(frozen=True)
-class Visits:
-    """What happens between two chunks.
-
-    Attributes:
-        chunk_size: Updates between two visits.
-        progress: Whether to show a progress bar.
-        callbacks: Functions that are called with a report.
-        checkpoint: Where the fit is written, or None.
-    """
-
-    chunk_size: int
-    progress: bool
-    callbacks: tuple[Callback, ...] = ()
-    checkpoint: Checkpoint | None = None
-
-
-def run_to_end(run: Run, inputs: LoopInputs, history: Mapping[str, np.ndarray], visits: Visits) -> Posterior | None:
-    """Chunk after chunk, until the run ends: the posterior. After Ctrl-C it is that of the last finished chunk.
-
-    None for a run that is given up for another method.
-    """
-    settings, step, state = run.settings, run.step, run.state
-    pieces = {name: [values] for name, values in history.items()}
-    stopped = False
-
-    def posterior() -> Posterior:
-        # To this step: an interrupt may come when the traces of a chunk are here and its state is not.
-        traces = {name: np.concatenate(values, axis=-1)[..., :step] for name, values in pieces.items()}
-        return Posterior(
-            replace(run, step=step, state=state), inputs.affine, inputs.target.layout, traces, inputs.target
-        )
-
-    def write_checkpoint() -> None:
-        if visits.checkpoint is not None:
-            visits.checkpoint.write(posterior())
-
-    try:
-        with ProgressBar(settings.num_steps, run.step, True) if visits.progress else nullcontext() as bar:
-            while step < int(state.stop.end) and not stopped:
-                before = step
-                done, next_state, metrics = _next_chunk(settings, step, state, inputs, visits.chunk_size)
-                for name, values in metrics.items():
-                    pieces.setdefault(name, []).append(values)
-                step, state = done, next_state
-                if bar is not None:
-                    bar.update(step - before, metrics, int(state.stop.end))
-                if (bad := diverged(np.asarray(state.skipped), np.asarray(state.streak), settings.num_steps)).any():
-                    raise FitDiverged(_why_diverged(bad, state, step), posterior())
-                if _given_up(settings, step, pieces):
-                    return None
-                write_checkpoint()
-                if visits.callbacks:
-                    now = replace(run, step=step, state=state)
-                    report = report_of(now, inputs.target, inputs.affine, metrics, posterior)
-                    answers = [callback(report) for callback in visits.callbacks]
-                    stopped = any(map(is_true, answers))
-    except KeyboardInterrupt:
-        if step == run.step:
-            raise
-        warnings.warn(
-            f"fit was interrupted: the posterior is that of update {step} of {settings.num_steps}.", stacklevel=3
-        )
-        write_checkpoint()
-    return posterior()
-
-
-def _next_chunk(
-    settings: FitSettings, step: int, state: RunState, inputs: LoopInputs, chunk_size: int
-) -> tuple[int, RunState, dict[str, np.ndarray]]:
-    """The step after one more chunk, the state, and the metrics: (updates,), or (repeats, updates)."""
-    steps = _integers(step, min(step + chunk_size, settings.num_steps), settings.num_steps)
-    length = _chunk_length(settings, chunk_size)
-    with matmul_precision(settings.precision):
-        done, state, recorded = jax.block_until_ready(run_chunk(state, *steps, inputs, length))
-    metrics = {name: np.asarray(values)[: int(done) - step].T for name, values in recorded.items()}
-    single = settings.repeats == 1
-    return int(done), state, {name: values[0] if single else values for name, values in metrics.items()}
-
-
-def _given_up(settings: FitSettings, step: int, pieces: Mapping[str, list[np.ndarray]]) -> bool:
-    """Whether most draws met no component but the one that made them: at the end of some round but the first, or past
-    the middle of a long run without rounds.
-    """
-    rule, limit = settings.stop_rule, settings.most_own_weight
-    if limit is None or "own_weight" not in pieces:
-        return False
-    tails: list[tuple[int, int]] = []
-    if isinstance(rule, Doubling):
-        tails = rule.round_ends(settings.num_steps, step)[1:]
-    elif rule is None and settings.num_steps >= _LONG_RUN:
-        middle = [round(share * settings.num_steps) for share in _GIVEN_UP_BETWEEN]
-        tails = [(middle[0], middle[1])] if step >= middle[1] else []
-    weights = np.concatenate(pieces["own_weight"], axis=-1)
-    return any(np.nanmean(weights[..., first:last]) > limit for first, last in tails)
-
-
-def _why_diverged(bad: Bool[np.ndarray, " repeats"], state: RunState, step: int) -> str:
-    skipped, streak = np.asarray(state.skipped), np.asarray(state.streak)
-    worst = int(np.argmax(np.where(bad, streak, -1)))
-    which = f" in repeat {worst}" if len(streak) > 1 else ""
-    return (
-        f"the fit diverged: {skipped[worst]} of {step} updates were not finite and were skipped{which}, the "
-        f"last {streak[worst]} in a row."
-    )

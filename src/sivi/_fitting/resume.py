@@ -129,7 +129,7 @@ def resumed(
     if num_steps != settings.num_steps or rule != settings.stop_rule:
         state = _state_under(rule, num_steps, run)
         # Rounds of another length are not those that a method is given up by.
-        settings = replace(settings, num_steps=num_steps, stop_rule=rule, most_own_weight=None)
+        settings = replace(settings, num_steps=num_steps, stop_rule=rule, most_own_weight=None, rounds_from=run.step)
         run = replace(run, settings=settings, state=state)
     return run, posterior.affines, posterior.history
 

@@ -17,6 +17,7 @@ from .._batches import BATCHING
 from .._host_random import children, fold_in, unstack
 from .._layout import Layout
 from .._programs import compiled
+from .._progress import ProgressBar
 from .._repeats import across_repeats, repeat_keys, stack_repeats, stack_trees
 from .._run import FitSettings, Run, RunState
 from .._types import KeyLike, RepeatKeys
@@ -177,7 +178,12 @@ def _as_given_up(settings: FitSettings, recipe: Recipe, given: FitArguments) -> 
 
 
 def start(
-    target: Target, given: FitArguments, chunk_size: int, *, given_up: tuple[Run, AffineMap] | None = None
+    target: Target,
+    given: FitArguments,
+    chunk_size: int,
+    bar: ProgressBar,
+    *,
+    given_up: tuple[Run, AffineMap] | None = None,
 ) -> tuple[Run, AffineMap]:
     """The run at update zero, and its coordinates.
 
@@ -185,6 +191,7 @@ def start(
         target: In its own coordinates.
         given: What the caller says of the run.
         chunk_size: Of the loop, which is compiled during the warm-up where that pays.
+        bar: Shows what goes on.
         given_up: A first run that was given up, and its coordinates: they are those of this one, which has a critic.
     """
     recipe = recipe_for(target.dim, target.num_data)
@@ -194,6 +201,7 @@ def start(
     if given_up is not None or given.objective is not None:
         recipe = recipe.with_critic()  # its family suits every method
     settings, coordinates = settings_of(target, recipe, given)
+    bar.phase("compiling")
     repeats = settings.repeats
     keys = children(fold_in(repeat_keys(settings.key, repeats), 0), 4)
     family_keys, start_keys, state_keys, warmup_keys = keys
@@ -234,7 +242,8 @@ def start(
             compile_chunk(settings, state, inputs, chunk_size)
 
         with compiling_in_background(compile_loop):
-            affines, codes, several = warm_up.run()
+            affines, codes, several = warm_up.run(bar)
+            bar.phase("compiling")
         if np.any(several) and (for_modes := recipe.for_modes()) != recipe:
             recipe = for_modes
             settings, _ = settings_of(target, recipe, given)

@@ -12,7 +12,8 @@ from .._arguments import default_float
 from .._backend import program_options
 from .._batches import BatchWindows
 from .._host_random import fold_in, unstack
-from .._programs import compiled
+from .._programs import compiled, when_running
+from .._progress import ProgressBar
 from .._repeats import across_repeats, member_of, stack_trees
 from .._types import RepeatKeys
 from ..coordinates import AffineMap, DenseMap
@@ -68,8 +69,12 @@ class WarmUp:
         one = DenseMap(*map(jnp.asarray, (identity[0], identity, identity, identity[0, 0])))
         return stack_trees([one] * len(self.keys))
 
-    def run(self) -> Found:
-        """Find the maps."""
+    def run(self, bar: ProgressBar) -> Found:
+        """Find the maps; show when the program is compiled and runs."""
+        with when_running(lambda: bar.phase("finding the scale")):
+            return self._run()
+
+    def _run(self) -> Found:
         numbers, windows = self.numbers, self.windows
         if numbers is None:
             arguments = self.recipe, self.keys, self.target, self.batch_size

@@ -34,7 +34,7 @@ _LARGEST = 2**31 - 1  # steps are counted in 32 bits
 _MALFORMED = (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, RecursionError)
 _PLAIN_SETTINGS = ("num_steps", "batch_size", "batching", "precision", "control_variate")
 #: Settings that files of earlier versions do not have: None there.
-_LATER_SETTINGS = ("most_own_weight",)
+_LATER_SETTINGS = ("most_own_weight", "rounds_from")
 
 
 def save(
@@ -157,6 +157,8 @@ def _decoded(header: dict[str, Any], arrays: dict[str, np.ndarray], family: Fami
     plain |= {name: header["settings"].get(name) for name in _LATER_SETTINGS}
     if not isinstance(plain["most_own_weight"], float | None):
         raise FitFileError("the file's most_own_weight is not a number.")
+    if plain["rounds_from"] is not None:
+        _count(plain["rounds_from"], "rounds_from")
     num_steps, step = _count(plain["num_steps"], "num_steps"), _count(header["run"]["step"], "step")
     if step > num_steps:
         raise FitFileError(f"the file's step, {step}, is beyond its num_steps, {num_steps}.")

@@ -6,6 +6,7 @@ from typing import Any
 
 from .._fitting.resume import load
 from ..verdict.check import check
+from ._cache import add_cache_option
 from ._errors import UsageError
 from ._model_file import errors_of_the_model, load_target
 from ._output import writable_folder
@@ -39,6 +40,7 @@ def add_to(commands: Any) -> None:
         "--effort", type=float, default=1.0, metavar="X", help="length of the chains (default: %(default)s)"
     )
     command.add_argument("--no-modes", action="store_true", help="do not look for modes")
+    add_cache_option(command)
     command.set_defaults(run=run)
 
 

@@ -19,6 +19,7 @@ from ..verdict.compare import compare
 from ..verdict.comparison import Comparison
 from ..verdict.reference import default_sampler
 from ..verdict.tables import text_table
+from ._cache import add_cache_option
 from ._demo_figures import plot_predictions
 from ._demo_repair import FIGURE, show_repair
 from ._draws import entries, mixed, summary
@@ -48,6 +49,7 @@ def add_to(commands: Any) -> None:
     command.add_argument("--steps", type=int, metavar="N", help="updates of the fit, at most")
     command.add_argument("--quick", action="store_true", help="too few updates and transitions, for a first look")
     command.add_argument("--seed", type=int, default=0, help="random seed (default: %(default)s)")
+    add_cache_option(command)
     command.set_defaults(run=run)
 
 
@@ -83,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
     can_draw = use_files_only()
     show_repair(args.seed, folder if can_draw else None)
     if can_draw:
-        _save_figures(folder, model, test, draws, reference, name, posterior.history)
+        _save_figures(folder, model, test, draws, reference, name, posterior)
         print(f"figures in {folder}: marginals.png, pairs.png, predictions.png, {FIGURE}, traces.png")
     else:
         print("no figures: they need matplotlib (pip install 'sivi[plot]')")
@@ -117,7 +119,7 @@ def _save_figures(
     draws: np.ndarray,
     reference: np.ndarray,
     name: str,
-    history: Any,
+    posterior: Any,
 ) -> None:
     names = model.layout.element_names()
     for kind, plot in (("marginals", plot_marginals), ("pairs", plot_pairs)):
@@ -125,4 +127,4 @@ def _save_figures(
         figure = plot(draws[:, first], reference[:, first], names=names[first], labels=("sivi", name))
         save_figure(figure, folder / f"{kind}.png")
     save_figure(plot_predictions(model, test, draws, reference, name), folder / "predictions.png")
-    save_figure(plot_traces(history), folder / "traces.png")
+    save_figure(plot_traces(posterior), folder / "traces.png")

@@ -14,6 +14,7 @@ from ..targets import Target
 from ..verdict.check import check
 from ..verdict.errors import errors_of_the_density
 from ..verdict.limits import BAD
+from ._cache import add_cache_option
 from ._draws import NEEDS_ARVIZ, entries, has_arviz, mixed, save_marginals_and_pairs, summary, write_draws
 from ._errors import UsageError
 from ._model_file import errors_of_the_model, load_target
@@ -72,7 +73,8 @@ def add_to(commands: Any) -> None:
     )
     command.add_argument("--resume", action="store_true", help="continue from DIR/fit.sivi")
     command.add_argument("--no-check", action="store_true", help="do not check whether the fit can be believed")
-    command.add_argument("--quiet", action="store_true", help="no progress bar")
+    command.add_argument("--quiet", action="store_true", help="no progress bar, and no lines of progress")
+    add_cache_option(command)
     command.set_defaults(run=run)
 
 
@@ -145,7 +147,7 @@ def _figures(posterior: Posterior, target: Target, values: Any, folder: Path) ->
     if not use_files_only():
         print("\nno figures: they need matplotlib (pip install 'sivi[plot]')")
         return []
-    save_figure(plot_traces(posterior.history), folder / "traces.png")
+    save_figure(plot_traces(posterior), folder / "traces.png")
     written = ["traces.png", *save_marginals_and_pairs(posterior.layout, values, folder)]
     if posterior.layout.is_vector and posterior.dim == 2:
         contours = target if target.knows_log_prob else None

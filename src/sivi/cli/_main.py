@@ -8,7 +8,9 @@ from collections.abc import Sequence
 from .._errors import FitDiverged, SiviError
 from .._version import __version__
 from . import _check, _data, _demo, _fit, _paper, _sample
+from ._cache import use_cache
 from ._errors import UsageError
+from ._log import log_lines
 
 _EPILOG = """\
 examples:
@@ -45,7 +47,13 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     args = parser().parse_args(argv)
+    with log_lines():
+        return _run(args)
+
+
+def _run(args: argparse.Namespace) -> int:
     try:
+        use_cache(args)
         return args.run(args)
     except KeyboardInterrupt:
         return _report("interrupted", 130, args.debug)

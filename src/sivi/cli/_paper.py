@@ -9,6 +9,7 @@ from typing import Any
 from .._storage.atomic import write_whole
 from ..experiments import EXPERIMENTS, MODES, Experiment, Outcome, Results, load, load_related, page, result_name, run
 from ..verdict.tables import text_table
+from ._cache import add_cache_option
 from ._errors import UsageError
 from ._output import save_figure, use_files_only, writable_folder
 
@@ -78,6 +79,7 @@ def _add_run(actions: Any) -> None:
         help="also run what is done already: after a change of the code, say, which a job's settings do not show",
     )
     action.add_argument("--only", default="", metavar="TEXT", help="run only jobs with this in their name")
+    add_cache_option(action)
     action.set_defaults(run=run_experiments)
 
 

@@ -15,7 +15,7 @@ unknowns.
 from .._renamed import OBJECTIVES, renamed
 from ._minimax import minimax
 from .annealed import Annealed
-from .base import LossObjective, Objective
+from .base import Curve, LossObjective, Objective
 from .bridged import Bridged
 from .critic_objective import CriticObjective, CriticState
 from .kernel_stein import KernelStein
@@ -32,6 +32,7 @@ __all__ = [
     "Bridged",
     "CriticObjective",
     "CriticState",
+    "Curve",
     "GaussianKernel",
     "IMQKernel",
     "Kernel",

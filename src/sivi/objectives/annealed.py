@@ -1,6 +1,6 @@
 """Annealing as a wrapper of any objective."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from functools import partial
 from typing import Any
 
@@ -14,7 +14,7 @@ from .._types import Metrics, Scalar
 from ..families import Family
 from ..schedules import Ramp, RunLike, Schedule, as_schedule, replace_fields
 from ..targets import Target, Tempered
-from .base import Objective, bound_of_target
+from .base import Curve, Objective, bound_of_target, on_the_way
 
 
 class AnnealedState(eqx.Module):
@@ -60,6 +60,10 @@ class Annealed(Objective):
         self, state: AnnealedState, target: Target, family: Family | None = None
     ) -> Callable[[Array], Array] | None:
         return self.objective.critic_function(state.inner, Tempered(target, state.beta, self.base), family)
+
+    def curves(self, recorded: Collection[str]) -> dict[str, Curve]:
+        found = on_the_way(self.objective.curves(recorded), "β < 1: of another target")
+        return found | {"beta": Curve("β", "reaches 1 well before the end of a round, and stays there")}
 
     def init(self, key: PRNGKeyArray, family: Family, target: Target) -> AnnealedState:
         beta = self.schedule(0)

@@ -1,8 +1,8 @@
 """How a family is fitted: the interface of every method."""
 
 import abc
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Collection
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import equinox as eqx
 import jax.numpy as jnp
@@ -20,6 +20,22 @@ from ..targets import Target
 Noise = tuple[Float[Array, "... noise"], Float[Array, "... dim"]]
 
 
+class Curve(NamedTuple):
+    """What a recorded metric is, and what its curve over the updates of a good run looks like.
+
+    Attributes:
+        label: What it is, for an axis.
+        good: A few words under the plot, such as "falls, then flat".
+
+    Example:
+        >>> Curve("minus ELBO", "falls, then flat").label
+        'minus ELBO'
+    """
+
+    label: str
+    good: str
+
+
 class Objective(eqx.Module):
     """A method: it owns its optimisers and auxiliary networks, and knows how to make one update.
 
@@ -28,7 +44,7 @@ class Objective(eqx.Module):
     inside the compiled loop.
 
     `init` and `step` make a method. `bind`, `check` and `critic_function` are for methods that have schedules, that
-    need more than a score, or that have a critic.
+    need more than a score, or that have a critic; `curves` is for plots.
     """
 
     def bind(self, plan: RunLike) -> "Objective":
@@ -55,6 +71,14 @@ class Objective(eqx.Module):
         """
         return None
 
+    def curves(self, recorded: Collection[str]) -> dict[str, Curve]:
+        """What the recorded metrics are, and how they look in a good run; of metrics that need no word, nothing.
+
+        Args:
+            recorded: The names of the metrics that a run has recorded, which may depend on its target.
+        """
+        return {"loss": Curve("loss", "falls, then flat")}
+
     if not TYPE_CHECKING:
         __getattr__ = old_names(OBJECTIVE)
 
@@ -79,6 +103,12 @@ def bound_of_target(metrics: Metrics, is_target: Bool[Array, ""]) -> Metrics:
     if "negative_elbo" not in metrics:
         return metrics
     return {**metrics, "negative_elbo": jnp.where(is_target, metrics["negative_elbo"], jnp.nan)}
+
+
+def on_the_way(curves: dict[str, Curve], what: str) -> dict[str, Curve]:
+    """The curves of a method whose target changes: so does the meaning of its loss."""
+    loss = curves.get("loss")
+    return curves if loss is None else curves | {"loss": Curve(loss.label, f"{loss.good} ({what})")}
 
 
 class LossState(eqx.Module):

@@ -13,7 +13,7 @@ Above about ten unknowns the two components hardly overlap, and draws belong who
 default call has no bridge there. It does not help with modes of very unequal width.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import KW_ONLY
 from functools import partial
 from typing import Any
@@ -32,7 +32,7 @@ from ..families import Family
 from ..schedules import RunLike, Schedule, as_schedule, replace_fields
 from ..targets import BridgedTarget, Target
 from ..targets.evaluate import check_log_prob
-from .base import Objective, bound_of_target
+from .base import Curve, Objective, bound_of_target, on_the_way
 
 _BISECTIONS = 30
 #: Folded into the key, which the wrapped objective uses as it is: split(key)[1] is fold_in(key, 1).
@@ -103,6 +103,10 @@ class Bridged(Objective):
         self, state: BridgedState, target: Target, family: Family | None = None
     ) -> Callable[[Array], Array] | None:
         return self.objective.critic_function(state.inner, self._bridge(target, state.share, state.log_odds), family)
+
+    def curves(self, recorded: Collection[str]) -> dict[str, Curve]:
+        found = on_the_way(self.objective.curves(recorded), "bridge > 0: of another target")
+        return found | {"bridge": Curve("share of the bridge", "falls to 0 well before the end, and stays there")}
 
     def init(self, key: PRNGKeyArray, family: Family, target: Target) -> BridgedState:
         share = self.schedule(0)

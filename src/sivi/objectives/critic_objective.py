@@ -5,7 +5,7 @@ family updates would run at another rate than its optimiser's own counter.
 """
 
 import abc
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import Any
 
 import equinox as eqx
@@ -23,7 +23,7 @@ from ..optimizers import OptimizerLike
 from ..schedules import RunLike, RunPlan, replace_fields
 from ..targets import Target
 from ._minimax import CriticFunction, CriticOfScore
-from .base import Noise, Objective
+from .base import Curve, Noise, Objective
 
 #: Folded into the key, which the critic's settings split as it is: split(key)[1] is fold_in(key, 1).
 _WARMUP_STREAM = 0x7761726D
@@ -132,6 +132,12 @@ class CriticObjective(Objective):
         self.critic.check(family)
         self.check_family(family)
         self.check_target(target)
+
+    def curves(self, recorded: Collection[str]) -> dict[str, Curve]:
+        return {
+            "loss": Curve("minimax loss", "falls, then flat near 0: a divergence, as far as the critic sees it"),
+            "critic_norm": Curve(r"critic norm $E\Vert g\Vert^2$", "falls, then flat near 0, like the loss"),
+        }
 
     def init(self, key: PRNGKeyArray, family: SemiImplicit, target: Target) -> CriticState:
         warmup_key = jax.random.fold_in(key, _WARMUP_STREAM)

@@ -7,6 +7,7 @@ With critics g of the space of a kernel k instead of networks, the inner maximum
 over two independent draws (x, z) and (x′, z′): no critic is trained.
 """
 
+from collections.abc import Collection
 from dataclasses import KW_ONLY
 
 import equinox as eqx
@@ -24,7 +25,7 @@ from ..schedules import Cosine
 from ..targets import Target
 from ..targets.evaluate import check_score_derivative
 from ._minimax import score_pairs
-from .base import LossObjective, Noise
+from .base import Curve, LossObjective, Noise
 from .kernels import GaussianKernel, Kernel
 
 
@@ -64,6 +65,9 @@ class KernelStein(LossObjective):
     def check(self, family: Family, target: Target) -> None:
         check_semi_implicit(self, family)
         check_score_derivative(self, target)
+
+    def curves(self, recorded: Collection[str]) -> dict[str, Curve]:
+        return {"loss": Curve("kernel Stein discrepancy, squared", "falls, then flat near 0")}
 
     def loss(
         self, key: PRNGKeyArray, family: SemiImplicit, target: Target, batch: Int[Array, " batch"] | None

@@ -24,6 +24,7 @@ component, q(x_i|z_i) / Σ_j q(x_i|z_j), says so.
 """
 
 import math
+from collections.abc import Collection
 from dataclasses import KW_ONLY
 
 import equinox as eqx
@@ -40,7 +41,7 @@ from ..families.semi_implicit import check_semi_implicit
 from ..optimizers import Adam, OptimizerLike, optimizer_field
 from ..schedules import Cosine, RunLike, replace_fields
 from ..targets import Target
-from .base import LossState, Noise, Objective
+from .base import Curve, LossState, Noise, Objective
 
 GRADIENTS = ("path", "full")
 #: An update is not finite, and so skipped, when more than this share of its draws has no finite score.
@@ -92,6 +93,15 @@ class MixtureKL(Objective):
 
     def check(self, family: Family, target: Target) -> None:
         check_semi_implicit(self, family)
+
+    def curves(self, recorded: Collection[str]) -> dict[str, Curve]:
+        bound = Curve("minus ELBO", "falls, then flat: minus a lower bound of the log evidence")
+        divergence = Curve("Fisher divergence", "falls, then flat near 0")
+        return {
+            "loss": bound if "negative_elbo" in recorded else divergence,
+            "negative_elbo": bound,
+            "own_weight": Curve("weight of the own component", "below 0.25; near 1 the bound is loose"),
+        }
 
     def init(self, key: PRNGKeyArray, family: Family, target: Target) -> LossState:
         return LossState(optimizers.init(self.optimizer, family))

@@ -8,6 +8,7 @@ The auxiliary z_l are shared by the particles of an update, as in Yin and Zhou's
 not m·L. The backward pass draws each block of them again from its key, so memory does not depend on L.
 """
 
+from collections.abc import Collection
 from dataclasses import KW_ONLY
 from functools import partial
 
@@ -26,7 +27,7 @@ from ..optimizers import Adam, OptimizerLike, optimizer_field
 from ..schedules import Constant, Cosine, RunLike, Schedule, as_schedule, replace_fields
 from ..targets import Target
 from ..targets.evaluate import check_log_prob
-from .base import Noise, Objective
+from .base import Curve, Noise, Objective
 from .log_mixture import log_mixture
 
 _MOST_AT_ONCE, _MOST_NUMBERS = 128, 4_000_000  # auxiliary draws in a block; particles × draws × dim
@@ -81,6 +82,12 @@ class SurrogateELBO(Objective):
     def check(self, family: Family, target: Target) -> None:
         check_semi_implicit(self, family)
         check_log_prob(self, target)
+
+    def curves(self, recorded: Collection[str]) -> dict[str, Curve]:
+        return {
+            "loss": Curve("minus surrogate ELBO", "falls, then flat: minus a lower bound of the log evidence"),
+            "num_aux": Curve("L", "as its schedule says: the bound tightens with it"),
+        }
 
     def init(self, key: PRNGKeyArray, family: Family, target: Target) -> SurrogateState:
         return SurrogateState(jnp.zeros((), jnp.int32), optimizers.init(self.optimizer, family))

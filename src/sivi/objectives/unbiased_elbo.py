@@ -10,7 +10,7 @@ The inner loop has no branch: conditional scores of dropped iterations are compu
 for the host to decide a branch inside a loop, which takes longer than these scores.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import KW_ONLY
 from typing import Any
 
@@ -31,7 +31,7 @@ from ..samplers.transition import check_acceptance, hmc_transition, start_chain
 from ..schedules import Cosine, RunLike, replace_fields
 from ..targets import Target
 from ._minimax import score_pairs
-from .base import Noise, Objective
+from .base import Curve, Noise, Objective
 
 _ADAPTATION_RATE = 0.05  # of log step size per burn-in iteration and unit of acceptance
 
@@ -94,6 +94,13 @@ class UnbiasedELBO(Objective):
     def check(self, family: Family, target: Target) -> None:
         check_semi_implicit(self, family)
         check_mixing_density(self, family)
+
+    def curves(self, recorded: Collection[str]) -> dict[str, Curve]:
+        return {
+            "loss": Curve("Fisher divergence", "falls, then flat near 0"),
+            "acceptance": Curve("acceptance", f"near {self.target_acceptance:g}: the inner chains move"),
+            "step_size": Curve("step size", "settles"),
+        }
 
     def init(self, key: PRNGKeyArray, family: Family, target: Target) -> UnbiasedState:
         log_step_size = jnp.log(jnp.asarray(self.step_size, default_float()))

@@ -66,7 +66,7 @@ def hmc(
         target_acceptance: What the step size is tuned to.
         init: Where the chains start, (num_chains, dim); N(0, 4I) when left out.
         chunk_size: Transitions between two visits to Python. The result does not depend on it.
-        progress: Show a progress bar on a terminal.
+        progress: Show a progress bar on a terminal, and elsewhere log lines with the logger `"sivi"`.
 
     Returns:
         The draws, (num_chains, num_draws, dim), with R-hat, effective sample size, acceptance and divergences.

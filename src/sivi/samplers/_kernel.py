@@ -105,7 +105,7 @@ def run_kernel(
         kernel: The sampler.
         state: Its first state.
         kept: Empty places for the draws.
-        bar: Told of every chunk.
+        bar: Told of every chunk, or of shorter stretches if it shows them.
         num_burn_in: Steps before the one that gives the first draw.
         thin: Steps between two draws.
         chunk_size: Steps between two visits to Python. The result does not depend on it.
@@ -118,8 +118,8 @@ def run_kernel(
     """
     num_steps = num_burn_in + 1 + (len(kept.draws) - 1) * thin
     places = (jnp.int32(num_burn_in), jnp.int32(thin))
-    for first in range(0, num_steps, chunk_size):
-        last = min(first + chunk_size, num_steps)
+    chunks = ((first, min(first + chunk_size, num_steps)) for first in range(0, num_steps, chunk_size))
+    for first, last in (stretch for chunk in chunks for stretch in bar.stretches(*chunk)):
         state, kept, num_lost = _run_chunk(kernel, state, kept, jnp.int32(first), jnp.int32(last), *places)
         if int(num_lost):
             raise FloatingPointError(

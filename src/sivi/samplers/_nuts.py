@@ -11,7 +11,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from .._arguments import as_key, check_count
-from .._programs import compiled
+from .._programs import compiled, when_running
 from .._progress import ProgressBar
 from .._types import ArrayLike, KeyLike, Scalar
 from ..targets import Target, as_target
@@ -58,7 +58,7 @@ def nuts(
         init: Where the chains start, (num_chains, dim); N(0, 4I) when left out.
         chunk_size: Transitions between two visits to Python; the warm-up is one visit. The result does not depend
             on it.
-        progress: Show a progress bar on a terminal.
+        progress: Show a progress bar on a terminal, and elsewhere log lines with the logger `"sivi"`.
 
     Returns:
         The draws, (num_chains, num_draws, dim), with R-hat, effective sample size, acceptance and divergences.
@@ -88,8 +88,9 @@ def nuts(
     starts = chain_starts(start_key, target, num_chains, init)
     with ProgressBar(num_warmup + num_draws, 0, progress, "sivi.samplers.nuts") as bar:
         wanted = jnp.asarray(target_acceptance, starts.dtype)
-        warm_up = _warm_up(starts, target, warmup_key, num_warmup, wanted, max_doublings)
-        chains, tuned, num_gradients = jax.block_until_ready(warm_up)
+        bar.phase("compiling")
+        with when_running(lambda: bar.phase("warming up")):
+            chains, tuned, num_gradients = _warm_up(starts, target, warmup_key, num_warmup, wanted, max_doublings)
         bar.update(num_warmup, {})
         kernel, state = (
             NUTSKernel(target, run_key, tuned, max_doublings),

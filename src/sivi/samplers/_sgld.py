@@ -65,7 +65,7 @@ def sgld(
             before it. What comes before the first of them is burn-in.
         thin: Steps between two of them.
         chunk_size: Steps between two visits to Python. The result does not depend on it.
-        progress: Show a progress bar on a terminal.
+        progress: Show a progress bar on a terminal, and elsewhere log lines with the logger `"sivi"`.
 
     Returns:
         The draws, (num_particles, num_draws, dim): with `num_draws=1` the final particles.

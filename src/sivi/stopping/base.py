@@ -37,6 +37,10 @@ class StopRule(eqx.Module):
         """Whether every round starts from the family of update zero."""
         return False
 
+    def round_ends(self, num_steps: int, step: int) -> list[tuple[int, int]]:
+        """The first and the last update of the tail of every round that is over by `step`, of a run from update 0."""
+        return []
+
     @abc.abstractmethod
     def init(self, num_steps: int, repeats: int, step: int = 0) -> StopState:
         """The state before update `step`: at the start, or of a run that continues to another `num_steps`."""

@@ -118,7 +118,6 @@ class Doubling(StopRule):
         return after, RoundEnd(ends & better, ends & ~better, restart)
 
     def round_ends(self, num_steps: int, step: int) -> list[tuple[int, int]]:
-        """The first and the last update of the tail of every round that is over by `step`, of a run from update 0."""
         found, start, length = [], 0, self.first
         while start < num_steps:
             end = num_steps if num_steps - start < 2 * length else start + length
