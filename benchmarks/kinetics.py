@@ -1,6 +1,7 @@
 """The two modes of `sivi demo`: `sivi.infer`, `sivi.fit` and NUTS beside the exact answer.
 
-    python benchmarks/kinetics.py [--keys 0 1 2 3 4] [--methods infer fit nuts] [--quick] [--note TEXT] [--output FILE]
+    python benchmarks/kinetics.py [--keys 0 1 2 3 4] [--methods infer fit nuts] [--resume] [--quick] [--note TEXT]
+        [--output FILE]
 
 The model is that of `sivi/cli/_kinetics.py`, four unknowns and twelve concentrations; the truth is the quadrature of
 `sivi/cli/_kinetics_exact.py`. Every run is a process of its own, without compiled programs of earlier ones; the methods
@@ -117,6 +118,7 @@ def main() -> None:
     parser.add_argument("--keys", type=int, nargs="+", default=[0, 1, 2, 3, 4])
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
     parser.add_argument("--quick", action="store_true", help="few updates and transitions: does everything run?")
+    parser.add_argument("--resume", action="store_true", help="keep the runs in the file, and add what is missing")
     parser.add_argument("--note", help="what else to say of the machine")
     parser.add_argument("--output", type=Path, default=RESULTS / "kinetics.json")
     parser.add_argument("--child", help=argparse.SUPPRESS)
@@ -129,12 +131,18 @@ def main() -> None:
     content |= {"data_seed": 0, "exact": exact(*FINE).slow_share, "most_error": most, **environment()}
     content["versions"] |= {"blackjax": package_version("blackjax")}
     rows: list[dict[str, Any]] = []
+    if args.resume and args.output.exists():
+        rows = [row for row in json.loads(args.output.read_text())["rows"] if "failed" not in row]
+    done = {(row["method"], row["key"], row["quick"]) for row in rows}
     for job in [{"method": method, "key": key, "quick": args.quick} for key in args.keys for method in args.methods]:
+        if tuple(job.values()) in done:
+            continue
         try:
             rows.append(run_json(__file__, ["--child", json.dumps(job)], cold()))
         except RuntimeError as error:
             rows.append(job | {"failed": str(error)})
         print(json.dumps(rows[-1]), flush=True)
+        rows.sort(key=lambda row: (row["key"], METHODS.index(row["method"])))
         write(args.output, content | {"summary": summary(rows, most), "rows": rows})
     print(json.dumps(summary(rows, most), indent=1))
 
