@@ -34,7 +34,7 @@ $(VENV)/.bench: $(VENV)/.plot
 	$(BIN)/pip install --quiet --disable-pip-version-check torch==2.13.0
 	touch $@
 
-demo: $(VENV)/.demo  ## Logistic regression on generated data, compared with Markov chains; figures in demo/
+demo: $(VENV)/.demo  ## Logistic regression beside Markov chains, and two modes on which those are wrong; figures in demo/
 	$(BIN)/sivi demo --out demo
 
 test: $(VENV)/.test  ## All tests but the slow ones

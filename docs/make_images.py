@@ -1,4 +1,4 @@
-"""Draws the picture of the README: the default call on the three toy targets of the SIVI-SM paper.
+"""Draws the pictures of the README: the default call on the three toy targets of the SIVI-SM paper, and two modes.
 
 python docs/make_images.py
 """
@@ -11,6 +11,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 import sivi
+from sivi.cli._demo_kinetics import show_kinetics
 from sivi.plots import plot_samples
 
 IMAGES = Path(__file__).parent / "images"
@@ -29,6 +30,7 @@ def main() -> None:
         ax.set_title(name)
     IMAGES.mkdir(exist_ok=True)
     figure.savefig(IMAGES / "toy_targets.png", dpi=110)
+    show_kinetics(0, IMAGES)  # as in `sivi demo`
 
 
 if __name__ == "__main__":

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import sivi
-from sivi.cli import _check, _demo, _demo_repair, _fit, main
+from sivi.cli import _check, _fit, main
 from sivi.verdict.findings import Finding
 from sivi.verdict.result import Cost, Verdict
 
@@ -163,22 +163,3 @@ def test_help_names_the_exit_codes(capsys):
         with pytest.raises(SystemExit):
             main([command, "--help"])
         assert codes in capsys.readouterr().out
-
-
-def test_the_repair_of_the_demo(capsys, tmp_path, monkeypatch):
-    """A fit of the round mode alone: the lost mode is named, and refining finds its share."""
-    target = _demo_repair.two_modes()
-    lost = sivi.fit(
-        target, num_steps=4, whiten=([-3.0, 0.0], [1.0, 1.0]), progress=False,
-        objective=sivi.objectives.ScoreMatching(num_particles=8, critic=sivi.critics.MLPCritic((4,))),
-    )  # fmt: skip
-    monkeypatch.setattr(_demo_repair, "fit", lambda *arguments, **settings: lost)
-    _demo_repair.show_repair(0, tmp_path)
-    text = capsys.readouterr().out
-    assert "its verdict: bad" in text
-    assert "% of the probability has no draws, at (3, 1)" in text
-    shares = [int(part.split()[0]) for part in text.splitlines()[-2].split(": ")[1].split(", ")]
-    assert shares[0] < 5
-    assert abs(shares[1] - 35) < 5
-    assert (tmp_path / _demo_repair.FIGURE).stat().st_size > 10_000
-    assert _demo.FIGURE == _demo_repair.FIGURE

@@ -282,7 +282,7 @@ def test_help_has_examples(capsys):
 @pytest.mark.parametrize("chains", [pytest.param("NUTS", marks=pytest.mark.slow), "HMC"])
 def test_demo(tmp_path, capsys, monkeypatch, chains):
     shown = []
-    monkeypatch.setattr(_demo, "show_repair", lambda *arguments: shown.append(arguments))
+    monkeypatch.setattr(_demo, "show_kinetics", lambda *arguments: shown.append(arguments))
     if chains == "HMC":
         monkeypatch.setitem(sys.modules, "blackjax", None)
         monkeypatch.setattr(_demo, "check", lambda *arguments, **settings: "doubtful")
@@ -297,7 +297,7 @@ def test_demo(tmp_path, capsys, monkeypatch, chains):
     # So few transitions are not believed.
     assert f"The reference, {chains}, is not believed, so nothing is judged: the chains" in text
     assert any(f"its verdict: {level}" in text for level in ("no fault found", "doubtful", "bad"))
-    assert shown == [(0, tmp_path)]
+    assert shown == [(0, tmp_path, 40, True)]
     assert sorted(os.listdir(tmp_path)) == ["marginals.png", "pairs.png", "predictions.png", "traces.png"]
 
 

@@ -14,7 +14,7 @@ from ._log import log_lines
 
 _EPILOG = """\
 examples:
-  sivi demo --out demo                     logistic regression on generated data, compared with Markov chains
+  sivi demo --out demo                     logistic regression beside NUTS, and two modes on which NUTS is wrong
   sivi fit model.py --out run              fit the log density that a Python file defines
   sivi fit model.py --out run --repeats 4  four independent fits, and whether they agree
   sivi fit model.py --out run --resume     continue an interrupted fit
