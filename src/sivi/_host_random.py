@@ -8,7 +8,6 @@ generators than JAX's default go through JAX.
 """
 
 from collections.abc import Sequence
-from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -18,9 +17,7 @@ from jaxtyping import Array, Float, Key, PRNGKeyArray, UInt32
 from scipy.special import erfinv
 
 from ._arguments import default_float
-
-_ROTATIONS = ((13, 15, 26, 6), (17, 29, 16, 24))
-_PARITY = np.uint32(0x1BD11BDA)
+from ._threefry import threefry
 
 
 def is_concrete(*keys: Array) -> bool:
@@ -75,7 +72,7 @@ def uniforms(
     drawn = []
     for key, shape, bound in zip(_data(keys), shapes, bounds, strict=True):
         count = np.arange(int(np.prod(shape)), dtype=np.uint64)
-        one, two = _threefry((key[0], key[1]), (count >> np.uint64(32)).astype(np.uint32), count.astype(np.uint32))
+        one, two = threefry((key[0], key[1]), (count >> np.uint64(32)).astype(np.uint32), count.astype(np.uint32))
         fraction = (((one ^ two) >> np.uint32(9)) | np.uint32(0x3F800000)).view(np.float32) - np.float32(1.0)
         low, high = np.float32(-bound), np.float32(bound)
         drawn.append(np.maximum(low, fraction * (high - low) + low).reshape(shape))
@@ -91,7 +88,7 @@ def normals(key: PRNGKeyArray, *shapes: tuple[int, ...]) -> list[Float[np.ndarra
 def normals_of(words: UInt32[np.ndarray, "keys 2"], length: int) -> Float[np.ndarray, "keys length"]:
     """`jax.random.normal` of each key, given as its two words, in float32 and up to rounding."""
     count = np.broadcast_to(np.arange(length, dtype=np.uint32), (len(words), length))
-    one, two = _threefry((words[:, :1], words[:, 1:]), np.zeros_like(count), count)
+    one, two = threefry((words[:, :1], words[:, 1:]), np.zeros_like(count), count)
     low = np.nextafter(np.float32(-1.0), np.float32(0.0))
     fraction = (((one ^ two) >> np.uint32(9)) | np.uint32(0x3F800000)).view(np.float32) - np.float32(1.0)
     uniform = np.maximum(low, fraction * (np.float32(1.0) - low) + low)
@@ -101,7 +98,7 @@ def normals_of(words: UInt32[np.ndarray, "keys 2"], length: int) -> Float[np.nda
 def child_words(words: UInt32[np.ndarray, "*keys 2"], number: int | np.ndarray) -> UInt32[np.ndarray, "*children 2"]:
     """The words of the child of this number, see `fold_in`, of a key or of several; or of several numbers of a key."""
     count = np.asarray(number, np.uint32)
-    return np.stack(_threefry((words[..., 0], words[..., 1]), np.zeros_like(count), count), axis=-1)
+    return np.stack(threefry((words[..., 0], words[..., 1]), np.zeros_like(count), count), axis=-1)
 
 
 def words_of(key: Key[Array, "*keys"]) -> UInt32[np.ndarray, "*keys 2"] | None:
@@ -130,18 +127,5 @@ def _children(key: Array, numbers: np.ndarray) -> Array:
     first, second = (words[..., i].reshape((*words.shape[:-1], *(1,) * numbers.ndim)) for i in range(2))
     shape = np.broadcast_shapes(first.shape, numbers.shape)
     count = np.broadcast_to(numbers, shape)
-    found = _threefry((first, second), np.zeros_like(count), count)
+    found = threefry((first, second), np.zeros_like(count), count)
     return jax.random.wrap_key_data(jnp.asarray(np.stack(found, axis=-1)))
-
-
-def _threefry(key: tuple[Any, Any], one: Any, two: Any) -> tuple[Any, Any]:
-    """Threefry-2x32 with 20 rounds (Salmon et al., Parallel random numbers: as easy as 1, 2, 3, 2011)."""
-    with np.errstate(over="ignore"):
-        keys = (key[0], key[1], key[0] ^ key[1] ^ _PARITY)
-        one, two = one + keys[0], two + keys[1]
-        for i in range(5):
-            for rotation in _ROTATIONS[i % 2]:
-                one = one + two
-                two = one ^ ((two << np.uint32(rotation)) | (two >> np.uint32(32 - rotation)))
-            one, two = one + keys[(i + 1) % 3], two + keys[(i + 2) % 3] + np.uint32(i + 1)
-    return one, two

@@ -131,8 +131,9 @@ DEFAULT_FLOOR = 1e-3
 class LogVariance(eqx.Module):
     """log σ² from an unconstrained number, kept above a floor.
 
-    `"smooth"` is floor + softplus(raw − floor), which always has a gradient. `"clamp"` is max(raw, floor), what
-    the paper ran: below the floor the gradient is zero, and a coordinate that crosses it stays there.
+    `"smooth"` is floor + softplus(raw − floor), that is σ² = exp(floor) + exp(raw), which always has a gradient.
+    `"clamp"` is max(raw, floor), what the paper ran: below the floor the gradient is zero, and a coordinate that
+    crosses it stays there.
     """
 
     floor: float = eqx.field(static=True)
@@ -142,10 +143,11 @@ class LogVariance(eqx.Module):
         if self.kind not in ("smooth", "clamp"):
             raise ValueError(f"floor must be 'smooth' or 'clamp'; got {describe(self.kind)}.")
 
-    def __call__(self, raw: Float[Array, " dim"]) -> Float[Array, " dim"]:
+    def sigma(self, raw: Float[Array, " dim"]) -> Float[Array, " dim"]:
+        """σ. As the root of a sum, not as exp of half the logarithm: XLA would evaluate that at every use of σ."""
         if self.kind == "clamp":
-            return jnp.maximum(raw, self.floor)
-        return self.floor + jax.nn.softplus(raw - self.floor)
+            return jnp.exp(0.5 * jnp.maximum(raw, self.floor))
+        return jnp.sqrt(math.exp(self.floor) + jnp.exp(raw))
 
     def inverse(self, log_variance: float) -> float:
         if self.kind == "clamp":
@@ -242,4 +244,4 @@ class LocationScale(eqx.Module):
 
     def __call__(self, z: Float[Array, " latent"]) -> tuple[Float[Array, " dim"], Float[Array, " dim"]]:
         raw = self.raw_init + self.raw_scale(z) if isinstance(self.raw_scale, MLP) else self.raw_scale
-        return self.mean(z), jnp.exp(0.5 * self.log_variance(raw))
+        return self.mean(z), self.log_variance.sigma(raw)

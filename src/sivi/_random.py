@@ -1,10 +1,12 @@
-"""Random numbers: of several shapes in one place of a program, and normal ones that are balanced.
+"""Random numbers: many normal ones, of several shapes in one place of a program, and normal ones that are balanced.
 
 XLA compiles every place where a program makes random numbers anew, and takes long over it: hence `side_by_side`.
 """
 
+import contextlib
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 import equinox as eqx
@@ -14,6 +16,7 @@ import numpy as np
 from jaxtyping import Array, Float, Key, PRNGKeyArray
 
 from ._arguments import default_float
+from ._threefry import threefry
 
 #: Arrays with at most this many numbers for each key are drawn together.
 MAX_SIZE = 2**16
@@ -68,6 +71,88 @@ def side_by_side(
         draw_each = jax.vmap(lambda key, shape=shapes[i], values=values: draw(key, shape, dtype, *values))
         arrays[i] = draw_each(keys[i].reshape(-1)).reshape(*keys[i].shape, *shapes[i])
     return [arrays[i] for i in range(len(sizes))]
+
+
+#: Where the noise of many draws comes from, by its name in a run's settings: `normals`, or, for runs that an earlier
+#: version began, `jax.random.normal` of each layer's key.
+NOISE = ("together", "by layer")
+_noise: ContextVar[str] = ContextVar("sivi_noise", default=NOISE[0])
+
+
+@contextlib.contextmanager
+def noise_made(how: str) -> Iterator[None]:
+    """What is traced within makes the noise of many draws in this way."""
+    token = _noise.set(how)
+    try:
+        yield
+    finally:
+        _noise.reset(token)
+
+
+def noise_is_together() -> bool:
+    """Whether the noise of many draws comes from `normals`."""
+    return _noise.get() == NOISE[0]
+
+
+def normals(key: PRNGKeyArray, *shapes: tuple[int, ...]) -> list[Float[Array, "..."]]:
+    """Independent standard normal numbers of several shapes, in the default float type.
+
+    In float32 they come from the generator of JAX's default keys, but both of its words are used, nothing is rolled
+    into a loop, and all shapes share one place: a quarter of the time of `jax.random.normal` on a CPU, and a shorter
+    compilation. The numbers are not those of `jax.random.normal`.
+
+    Example:
+        >>> a, b = normals(jax.random.key(0), (3,), (2, 2))
+        >>> a.shape, b.shape
+        ((3,), (2, 2))
+    """
+    sizes = [math.prod(shape) for shape in shapes]
+    if default_float() == np.float32:
+        flat = _float32_normals(key, sum(sizes))
+    else:
+        flat = jax.random.normal(key, (sum(sizes),), default_float())
+    ends = np.cumsum(sizes)
+    parts = zip(ends - sizes, ends, shapes, strict=True)
+    return [flat[first:end].reshape(shape) for first, end, shape in parts]
+
+
+def _float32_normals(key: PRNGKeyArray, num: int) -> Float[Array, " num"]:
+    words = jax.random.key_data(key)
+    if str(jax.random.key_impl(key)) != "threefry2x32":
+        words = jax.random.bits(key, (2,), jnp.uint32)
+    count = jax.lax.iota(jnp.uint32, -(-num // 2))
+    # The first word is zero in the numbers that JAX makes from a key, and in the keys that it splits off.
+    bits = jnp.concatenate(threefry((words[0], words[1]), jnp.ones_like(count), count))[:num]
+    # In (-1, 1), symmetric, without 0 and without rounding: 24 bits and a half.
+    uniform = (jax.lax.bitcast_convert_type(bits, jnp.int32) >> 8).astype(jnp.float32) * 2.0**-23 + 2.0**-24
+    return _normal_quantile(uniform)
+
+
+#: Rational approximations of the normal quantile in the centre and in the tails, lowest powers first.
+_CENTRE = (3.3871327179, 50.434271938, 159.29113202, 59.109374720), (1.0, 17.895169469, 78.757757664, 67.187563600)
+_TAIL = (1.4234372777, 2.7568153900, 1.3067284816, 0.17023821103), (1.0, 0.73700164250, 0.12021132975)
+
+
+def _normal_quantile(u: Float[Array, " num"]) -> Float[Array, " num"]:
+    """The standard normal quantile of (1 + u) / 2, to seven digits, for 1 − |u| from 2⁻²⁴ on.
+
+    Wichura, Algorithm AS 241: the percentage points of the normal distribution (Applied Statistics, 1988), PPND7. It
+    ends with a division, which XLA does not compute again for every use of the numbers, as it does with products.
+    """
+    centre, tail = 0.180625 - 0.25 * u * u, jnp.sqrt(-jnp.log(0.5 - 0.5 * jnp.abs(u))) - 1.6
+    is_centre = jnp.abs(u) <= 0.85
+    numerator, denominator = (
+        jnp.where(is_centre, _polynomial(of_centre, centre), _polynomial(of_tail, tail))
+        for of_centre, of_tail in zip(_CENTRE, _TAIL, strict=True)
+    )
+    return jnp.where(is_centre, 0.5 * u, jnp.sign(u)) * numerator / denominator
+
+
+def _polynomial(coefficients: tuple[float, ...], x: Float[Array, " num"]) -> Float[Array, " num"]:
+    value = jnp.full_like(x, coefficients[-1])
+    for coefficient in reversed(coefficients[:-1]):
+        value = value * x + coefficient
+    return value
 
 
 class BalancedNoise(eqx.Module):

@@ -10,6 +10,7 @@ import equinox as eqx
 import numpy as np
 from jaxtyping import Array, Int, PRNGKeyArray, PyTree
 
+from ._random import NOISE
 from ._repeats import only, repeat_keys
 from .families import Family
 from .stopping import DoublingState, StopRule, StopState
@@ -34,6 +35,7 @@ class FitSettings:
             `sivi.objectives.MixtureKL` records, stays above this; None for a run that is not given up.
         rounds_from: The update at which the rounds of the rule began: another than 0 where a run has gone on under
             another rule or to another length. None if that is not known.
+        noise: How the noise of an update is made, see `sivi._random.NOISE`: a run goes on as it began.
     """
 
     key: PRNGKeyArray
@@ -47,6 +49,7 @@ class FitSettings:
     stop_rule: StopRule | None = None
     most_own_weight: float | None = None
     rounds_from: int | None = 0
+    noise: str = NOISE[0]
 
 
 class RunState(eqx.Module):

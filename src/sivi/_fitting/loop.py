@@ -14,6 +14,7 @@ from .._backend import matmul_precision, program_options
 from .._batches import BATCHING, Batches
 from .._host_random import children, fold_in
 from .._programs import compiled
+from .._random import NOISE, noise_made
 from .._repeats import across_repeats, repeat_keys
 from .._run import FitSettings, RunState
 from .._types import RepeatKeys
@@ -45,6 +46,7 @@ class LoopInputs(eqx.Module):
         rule: Early stopping.
         centre_score: The score on all data at the centre of the coordinates; None without a control variate.
         batching: The order of minibatches, by its name in `sivi.fit`.
+        noise: How the noise of an update is made.
     """
 
     objective: Objective
@@ -55,6 +57,7 @@ class LoopInputs(eqx.Module):
     rule: StopRule | None
     centre_score: Float[Array, "repeats dim"] | None = None
     batching: str = eqx.field(static=True, default="shuffle")
+    noise: str = eqx.field(static=True, default=NOISE[0])
 
 
 def inputs_of(settings: FitSettings, target: Target, affines: AffineMap, example: bool = False) -> LoopInputs:
@@ -67,8 +70,8 @@ def inputs_of(settings: FitSettings, target: Target, affines: AffineMap, example
             if settings.control_variate:
                 zeros = jnp.asarray(np.zeros((settings.repeats, target.dim), default_float()))
                 centre_score = zeros if example else _centre_scores(target, affines, settings.repeats)
-    rule, order = settings.stop_rule, settings.batching
-    return LoopInputs(settings.objective, target, affines, batches, run_keys, rule, centre_score, order)
+    hows = settings.batching, settings.noise
+    return LoopInputs(settings.objective, target, affines, batches, run_keys, settings.stop_rule, centre_score, *hows)
 
 
 @compiled
@@ -121,9 +124,10 @@ def _run_chunk(
         one = functools.partial(member.update, step, objective, inputs.target)
         trees = of_families.unpack(packed[0]), of_states.unpack(packed[1])
         batch = None if batches is None else (batches, orders)
-        families, states, metrics = across_repeats(
-            one, repeats, *trees, inputs.affine, inputs.run_key, batch, inputs.centre_score
-        )
+        with noise_made(inputs.noise):
+            families, states, metrics = across_repeats(
+                one, repeats, *trees, inputs.affine, inputs.run_key, batch, inputs.centre_score
+            )
         # Without the barrier XLA takes what follows apart again, into one operation for every array.
         return jax.lax.optimization_barrier((of_families.pack(families), of_states.pack(states))), metrics
 

@@ -15,6 +15,7 @@ from .._backend import matmul_precision
 from .._batches import BATCHING
 from .._errors import FitFileError
 from .._layout import Layout
+from .._random import NOISE
 from .._repeats import member_of, stack_repeats
 from .._run import FitSettings, Remark, Run, RunState
 from .._version import package_version
@@ -34,7 +35,7 @@ _LARGEST = 2**31 - 1  # steps are counted in 32 bits
 _MALFORMED = (KeyError, TypeError, ValueError, IndexError, AttributeError, OverflowError, RecursionError)
 _PLAIN_SETTINGS = ("num_steps", "batch_size", "batching", "precision", "control_variate")
 #: Settings that files of earlier versions do not have: None there.
-_LATER_SETTINGS = ("most_own_weight", "rounds_from")
+_LATER_SETTINGS = ("most_own_weight", "rounds_from", "noise")
 
 
 def save(
@@ -159,6 +160,9 @@ def _decoded(header: dict[str, Any], arrays: dict[str, np.ndarray], family: Fami
         raise FitFileError("the file's most_own_weight is not a number.")
     if plain["rounds_from"] is not None:
         _count(plain["rounds_from"], "rounds_from")
+    plain["noise"] = plain["noise"] or NOISE[-1]
+    if plain["noise"] not in NOISE:
+        raise FitFileError(f"the file's noise must be one of {', '.join(map(repr, NOISE))}; got {plain['noise']!r}.")
     num_steps, step = _count(plain["num_steps"], "num_steps"), _count(header["run"]["step"], "step")
     if step > num_steps:
         raise FitFileError(f"the file's step, {step}, is beyond its num_steps, {num_steps}.")

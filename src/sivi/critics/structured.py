@@ -32,9 +32,11 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 from .._arguments import default_float, describe
 from .._backend import matmul_highest
 from .._networks import MLP, LocationScale, as_activation, as_widths
+from .._random import noise_is_together, normals
 from .._triangular import inverse_of_lower
 from .._types import Activation, Scalar
 from ..families import DiagonalGaussian, Family, Mixing, NormalMixing, SemiImplicit
+from ..families.base import normal_noise
 from .base import Critic, CriticSettings
 
 _FEWEST_DRAWS = 512  # that the moments of h are taken from, and at least four per feature
@@ -146,9 +148,13 @@ class FeatureNoise(eqx.Module):
     size: int = eqx.field(static=True)
 
     def sample_noise(self, key: PRNGKeyArray, shape: tuple[int, ...] = ()) -> tuple[Array, Array]:
+        length = self.mixing.normal_noise_dim
+        if length is not None and noise_is_together():
+            noise, xi = normals(key, (*shape, length), (*shape, self.size))
+            return noise, xi
         mixing_key, feature_key = jax.random.split(key)
-        normals = jax.random.normal(feature_key, (*shape, self.size), default_float())
-        return self.mixing.sample_noise(mixing_key, shape), normals
+        xi = normal_noise(feature_key, shape, self.size)
+        return self.mixing.sample_noise(mixing_key, shape), xi
 
 
 class FeatureCritic(Critic):

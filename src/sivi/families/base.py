@@ -11,7 +11,15 @@ import equinox as eqx
 import jax
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
+from .._random import noise_is_together, normals
 from .._types import Scalar
+
+
+def normal_noise(key: PRNGKeyArray, shape: tuple[int, ...], dim: int) -> Float[Array, "*shape dim"]:
+    """Standard normal noise of one draw, which is that of `jax.random.normal`, or of many, which costs less."""
+    if shape and noise_is_together():
+        return normals(key, (*shape, dim))[0]
+    return jax.random.normal(key, (*shape, dim), float)
 
 
 class Mixing(eqx.Module):
@@ -114,6 +122,10 @@ class Components(eqx.Module):
     def score_at(self, eps: Float[Array, "components dim"]) -> Float[Array, "components dim"]:
         """The score of each at the draw of its own noise."""
         return jax.vmap(lambda at, eps: at.score_at(eps), in_axes=(_axes(self.stacked), 0))(self.stacked, eps)
+
+    def log_prob(self, x: Float[Array, "components dim"]) -> Float[Array, " components"]:
+        """log q(x_j|z_j): of each at its own point."""
+        return jax.vmap(lambda at, x: at.log_prob(x), in_axes=(_axes(self.stacked), 0))(self.stacked, x)
 
     def log_prob_pairs(self, x: Float[Array, "n dim"]) -> Float[Array, "n components"]:
         """log q(x_i|z_j) of every pair."""

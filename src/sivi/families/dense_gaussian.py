@@ -10,7 +10,6 @@ covariance, so every density is that of a diagonal Gaussian in y.
 from typing import ClassVar, Unpack
 
 import equinox as eqx
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
@@ -20,7 +19,7 @@ from .._backend import matmul_highest
 from .._networks import LocationScale, LocationScaleSettings
 from .._triangular import inverse_of_lower
 from .._types import Scalar
-from .base import Conditional, ConditionalDistribution
+from .base import Conditional, ConditionalDistribution, normal_noise
 from .diagonal_gaussian import GaussianAt
 
 
@@ -98,7 +97,7 @@ class DenseGaussian(Conditional):
         return self.networks.varying_scale
 
     def sample_noise(self, key: PRNGKeyArray, shape: tuple[int, ...] = ()) -> Float[Array, "*shape dim"]:
-        return jax.random.normal(key, (*shape, self.dim), float)
+        return normal_noise(key, shape, self.dim)
 
     def at(self, z: Float[Array, " latent"]) -> DenseGaussianAt:
         identity = jnp.eye(self.dim, dtype=self.triangles.dtype)

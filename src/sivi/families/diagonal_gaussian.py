@@ -11,7 +11,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from .._backend import matmul_highest
 from .._networks import LocationScale, LocationScaleSettings
 from .._types import Scalar
-from .base import Conditional, ConditionalDistribution
+from .base import Conditional, ConditionalDistribution, normal_noise
 
 #: Largest error, in nats, that rounding may make in a log density from products of matrices.
 MAX_ROUNDING = 5e-3
@@ -36,22 +36,21 @@ class GaussianAt(ConditionalDistribution):
         return (self.mean - x) / self.sigma**2
 
     def log_prob_pairs(self, x: Float[Array, "n dim"]) -> Float[Array, "n components"]:
-        """By products of matrices, x² · σ⁻² − 2 x · (μ σ⁻²) + μ² · σ⁻².
+        """By one product of matrices, −x²/2 · σ⁻² + x · (μ σ⁻²) + 1 · (−μ² σ⁻²/2 − Σ log σ).
 
-        Their terms are larger than their sum by a factor x²/σ², and rounding by as much. Where σ is so small that this
+        Its terms are larger than their sum by a factor x²/σ², and rounding by as much. Where σ is so small that this
         would show, the differences x − μ are taken one by one.
         """
         centre = jax.lax.stop_gradient(jnp.mean(self.mean, axis=0))
         x, mean, precision = x - centre, self.mean - centre, self.sigma**-2
         largest = jnp.maximum(jnp.max(x**2), jnp.max(mean**2)) * jnp.max(precision)
-        squares = jax.lax.cond(
-            jax.lax.stop_gradient(jnp.finfo(x.dtype).eps * largest) < MAX_ROUNDING,
-            _squares_by_products,
-            _squares_one_by_one,
-            *(x, mean, precision),
-        )
         log_dets = jnp.sum(jnp.log(self.sigma), axis=-1) + 0.5 * x.shape[-1] * math.log(2.0 * math.pi)
-        return -0.5 * squares - log_dets
+        return jax.lax.cond(
+            jax.lax.stop_gradient(jnp.finfo(x.dtype).eps * largest) < MAX_ROUNDING,
+            _pairs_by_products,
+            _pairs_one_by_one,
+            *(x, mean, precision, log_dets),
+        )
 
     def weighted_score(self, x: Float[Array, "n dim"], weights: Float[Array, "n components"]) -> Float[Array, "n dim"]:
         """By products of matrices, w · (μ σ⁻²) − x (w · σ⁻²)."""
@@ -61,21 +60,26 @@ class GaussianAt(ConditionalDistribution):
         return means - (x - centre) * precisions
 
 
-def _squares_by_products(
-    x: Float[Array, "n dim"], mean: Float[Array, "components dim"], precision: Float[Array, "components dim"]
+def _pairs_by_products(
+    x: Float[Array, "n dim"],
+    mean: Float[Array, "components dim"],
+    precision: Float[Array, "components dim"],
+    log_dets: Float[Array, " components"],
 ) -> Float[Array, "n components"]:
     weighted = mean * precision
-    products = matmul_highest(
-        jnp.concatenate([x**2, -2.0 * x], axis=1), jnp.concatenate([precision, weighted], axis=1).T
-    )
-    return products + jnp.sum(mean * weighted, axis=-1)
+    constants = -0.5 * jnp.sum(mean * weighted, axis=-1) - log_dets
+    points = jnp.concatenate([-0.5 * x**2, x, jnp.ones_like(x[:, :1])], axis=1)
+    return matmul_highest(points, jnp.concatenate([precision, weighted, constants[:, None]], axis=1).T)
 
 
 @jax.checkpoint  # or the backward pass would keep every difference
-def _squares_one_by_one(
-    x: Float[Array, "n dim"], mean: Float[Array, "components dim"], precision: Float[Array, "components dim"]
+def _pairs_one_by_one(
+    x: Float[Array, "n dim"],
+    mean: Float[Array, "components dim"],
+    precision: Float[Array, "components dim"],
+    log_dets: Float[Array, " components"],
 ) -> Float[Array, "n components"]:
-    return jnp.sum((x[:, None, :] - mean) ** 2 * precision, axis=-1)
+    return -0.5 * jnp.sum((x[:, None, :] - mean) ** 2 * precision, axis=-1) - log_dets
 
 
 class DiagonalGaussian(Conditional):
@@ -112,7 +116,7 @@ class DiagonalGaussian(Conditional):
         return self.networks.varying_scale
 
     def sample_noise(self, key: PRNGKeyArray, shape: tuple[int, ...] = ()) -> Float[Array, "*shape dim"]:
-        return jax.random.normal(key, (*shape, self.dim), float)
+        return normal_noise(key, shape, self.dim)
 
     def at(self, z: Float[Array, " latent"]) -> GaussianAt:
         return GaussianAt(*self.networks(z))

@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from .._arguments import check_count
 from .._networks import MLP
 from .._types import Activation, Scalar
-from .base import Mixing
+from .base import Mixing, normal_noise
 
 
 class ImplicitMixing(Mixing):
@@ -47,7 +47,7 @@ class ImplicitMixing(Mixing):
         return self.noise_dim
 
     def sample_noise(self, key: PRNGKeyArray, shape: tuple[int, ...] = ()) -> Float[Array, "*shape noise"]:
-        return jax.random.normal(key, (*shape, self.noise_dim), float)
+        return normal_noise(key, shape, self.noise_dim)
 
     def noise_log_prob(self, noise: Float[Array, " noise"]) -> Scalar:
         return jnp.sum(jax.scipy.stats.norm.logpdf(noise))

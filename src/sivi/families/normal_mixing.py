@@ -9,7 +9,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from .._arguments import check_count
 from .._types import Scalar
-from .base import Mixing
+from .base import Mixing, normal_noise
 
 
 class NormalMixing(Mixing):
@@ -22,7 +22,7 @@ class NormalMixing(Mixing):
         return self.dim
 
     def sample_noise(self, key: PRNGKeyArray, shape: tuple[int, ...] = ()) -> Float[Array, "*shape latent"]:
-        return jax.random.normal(key, (*shape, self.dim), float)
+        return normal_noise(key, shape, self.dim)
 
     def noise_log_prob(self, noise: Float[Array, " latent"]) -> Scalar:
         return jnp.sum(jax.scipy.stats.norm.logpdf(noise))

@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from .._random import noise_is_together, normals
 from .._types import Scalar
 from .base import Conditional, Family, Mixing
 
@@ -61,12 +62,11 @@ class SemiImplicit(Family):
         self, key: PRNGKeyArray, shape: tuple[int, ...] = ()
     ) -> tuple[Float[Array, "*shape noise"], Float[Array, "*shape dim"]]:
         """The parameter-free noise of one draw, or of as many as `shape` says: `(noise, eps)`."""
-        keys = jax.random.split(key)
-        length = self.mixing.normal_noise_dim
-        if length is not None and length == self.conditional.normal_noise_dim:
-            # The same numbers side by side: XLA takes long to compile every place where random numbers are made.
-            noise, eps = jax.vmap(lambda own: jax.random.normal(own, (*shape, length), float))(keys)
+        lengths = self.mixing.normal_noise_dim, self.conditional.normal_noise_dim
+        if shape and noise_is_together() and lengths[0] is not None and lengths[1] is not None:
+            noise, eps = normals(key, (*shape, lengths[0]), (*shape, lengths[1]))
             return noise, eps
+        keys = jax.random.split(key)
         return self.mixing.sample_noise(keys[0], shape), self.conditional.sample_noise(keys[1], shape)
 
     def joint(self, noise: Float[Array, " noise"], eps: Float[Array, " dim"]) -> Joint:

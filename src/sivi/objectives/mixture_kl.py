@@ -135,8 +135,8 @@ class MixtureKL(Objective):
         x = own.transform(eps)
         points, units = jax.lax.stop_gradient((x, own.score_at(eps)))
         fixed = jax.lax.stop_gradient(components)
-        log_q, weights = _log_mixture(fixed, points)
-        q_score = fixed.weighted_score(points, weights)
+        log_q, terms, total = _log_mixture(fixed, points, own)
+        q_score = fixed.weighted_score(points, terms) / total[:, None]
         score = jax.vmap(lambda x: target.score(x, batch))(points)
         finite = jnp.all(jnp.isfinite(score), axis=-1)
         metrics: Metrics = {}
@@ -146,14 +146,14 @@ class MixtureKL(Objective):
             metrics["loss"] = metrics["negative_elbo"] = _mean(values, finite)
         else:
             metrics["loss"] = _mean(jnp.sum((score - q_score) ** 2, axis=-1), finite)
-        metrics["own_weight"] = jnp.mean(jnp.diagonal(weights))
+        metrics["own_weight"] = jnp.mean(jnp.diagonal(terms) / total)
         g = score - q_score if self.gradient == "path" else score
         g = self._clipped(
             jnp.where(finite[:, None], g, 0.0), units
         )  # zero times a score that is not finite is not zero
         value = -jnp.sum(g * x, axis=-1)
         if self.gradient == "full":
-            value = value + _log_mixture(components, x)[0]
+            value = value + _log_mixture(components, x, own)[0]
         return _mean(value, finite), metrics
 
     def _clipped(self, g: Float[Array, "n dim"], conditional_score: Float[Array, "n dim"]) -> Float[Array, "n dim"]:
@@ -165,14 +165,17 @@ class MixtureKL(Objective):
 
 
 def _log_mixture(
-    components: Components, x: Float[Array, "n dim"]
-) -> tuple[Float[Array, " n"], Float[Array, "n components"]]:
-    """log q̂ at every x_i, and the weight of every component in it."""
-    pairs = components.log_prob_pairs(x)
-    top = jax.lax.stop_gradient(jnp.max(pairs, axis=1, keepdims=True))
-    terms = jnp.exp(pairs - top)
-    total = jnp.sum(terms, axis=1, keepdims=True)
-    return (top + jnp.log(total))[:, 0] - math.log(pairs.shape[1]), terms / total
+    components: Components, x: Float[Array, "n dim"], own: Components
+) -> tuple[Float[Array, " n"], Float[Array, "n components"], Float[Array, " n"]]:
+    """log q̂ at every x_i, each component's density there in units of that of the generating one, and their sums.
+
+    These ratios do not overflow: by Markov's inequality one of them, at a draw of the denominator, is above e⁸⁰ with
+    probability at most e⁻⁸⁰.
+    """
+    shift = jax.lax.stop_gradient(own.log_prob(x))
+    terms = jnp.exp(components.log_prob_pairs(x) - shift[:, None])
+    total = jnp.sum(terms, axis=1)
+    return shift + jnp.log(total) - math.log(terms.shape[1]), terms, total
 
 
 def _mean(values: Float[Array, " n"], finite: Bool[Array, " n"]) -> Scalar:

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float
 
 from .._arguments import check_positive, default_float, describe
 from .._backend import matmul_highest
+from .._smooth import log_sigmoid
 from .._types import ArrayLike, Scalar
 from .base import BayesianModel
 from .curvature import KnowsCurvature
@@ -93,7 +94,7 @@ class LogisticRegression(BayesianModel, KnowsCurvature):
     def log_likelihood(self, x: Float[Array, " dim"], datum: tuple[Float[Array, " features"], Scalar]) -> Scalar:
         features, label = datum
         # log p = −log(1 + exp(∓βᵀx)), which neither overflows nor loses the tail of the likelier label.
-        return jax.nn.log_sigmoid((2.0 * label - 1.0) * (features @ x))
+        return log_sigmoid((2.0 * label - 1.0) * (features @ x))
 
     def predict(self, x: Float[Array, "*draws dim"], inputs: Float[Array, "n dim"]) -> Float[Array, "*draws n"]:
         """The probabilities of label 1 at new inputs, of a point or of draws."""
