@@ -1,6 +1,7 @@
 """`sivi.fit`, samplers and other variational methods on five posteriors of the battery: seconds and errors.
 
-    python benchmarks/beside.py [--keys 0 1] [--names banana ...] [--methods sivi ...] [--quick] [--output FILE]
+    python benchmarks/beside.py [--keys 0 1] [--names banana ...] [--methods sivi ...] [--jobs 1]
+        [--cores N] [--quick] [--output FILE]
     python benchmarks/beside.py --report FILE [--page ../docs/beside.md]
 
 Every run is a process of its own without compiled programs of earlier ones, and on every posterior the methods take
@@ -40,10 +41,10 @@ def run(args: argparse.Namespace) -> None:
         "quick": args.quick,
         "note": args.note,
         "versions": runner.versions(None, PACKAGES),
-        "machine": runner.machine(1, None),
+        "machine": runner.machine(args.jobs, args.cores),
     }
     rows: list[dict[str, Any]] = []
-    for row in runner.rows_of(jobs, 1, None, None, args.timeout, script=Path(__file__).resolve()):
+    for row in runner.rows_of(jobs, args.jobs, args.cores, None, args.timeout, script=Path(__file__).resolve()):
         rows.append(row)
         print(f"{table.line_of(row)}  CPU s {row.get('cpu_seconds', float('nan')):.1f}", flush=True)
         write(args.output, content | {"rows": rows})
@@ -66,6 +67,8 @@ def main() -> None:
     parser.add_argument("--keys", type=int, nargs="+", default=[0, 1])
     parser.add_argument("--quick", action="store_true", help="few steps and transitions: does everything run?")
     parser.add_argument("--timeout", type=float, default=900.0, help="seconds after which a process is stopped")
+    parser.add_argument("--jobs", type=int, default=1, help="processes side by side")
+    parser.add_argument("--cores", type=int, help="cores of each process; all of them by default")
     parser.add_argument("--note", help="what else to say of the machine")
     parser.add_argument("--output", type=Path, default=RESULTS / "beside.json")
     parser.add_argument("--report", type=Path, metavar="FILE.json", help="write the page from these results")

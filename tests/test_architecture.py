@@ -18,6 +18,7 @@ SOURCE = Path(sivi.__file__).parent
 
 #: The tiers of docs/architecture.md. A room imports only from itself and from tiers above its own.
 TIERS = """
+    _compiler
     _types _errors _version _programs _jaxprs _threefry _smooth
     _arguments _renamed _progress _traced
     _backend _fields _random _host_random constraints schedules

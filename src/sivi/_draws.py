@@ -4,6 +4,7 @@ On a CPU the noise of a moderate number of draws comes from NumPy, and the progr
 coordinates in it; elsewhere, and for families whose noise is not normal, the program makes the same noise from a key.
 """
 
+import functools
 from typing import Any, NamedTuple
 
 import jax
@@ -13,6 +14,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from ._arguments import default_float
 from ._backend import noise_from_host
+from ._compiler import options_of_one_run
 from ._host_random import child_words, fold_in, is_concrete, normals_of, words_of
 from ._layout import Layout
 from ._programs import compiled
@@ -125,7 +127,7 @@ def draws_from_key(
     return _draws_from_key(families, affines, keys, jnp.asarray(np.int32(first)), size, repeats)
 
 
-@compiled
+@functools.partial(compiled, options=options_of_one_run)
 def _draws_from_noise(
     families: SemiImplicit,
     affines: AffineMap,
@@ -141,7 +143,7 @@ def _draws_from_noise(
     return across_repeats(one, repeats, families, affines, noise, eps)
 
 
-@compiled
+@functools.partial(compiled, options=options_of_one_run)
 def _draws_from_key(
     families: Family, affines: AffineMap, keys: RepeatKeys, first: Int[Array, ""], num: int, repeats: int
 ) -> BlockOfDraws:

@@ -26,6 +26,8 @@ import jax
 from jax.core import Tracer
 from jaxtyping import PyTree
 
+from . import _compiler
+
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -113,7 +115,7 @@ def when_running(tell: Callable[[], None]) -> Iterator[None]:
 PROGRAMS = ProgramCache()
 
 
-def compiled(function: Callable[P, R], options: Callable[[], dict[str, str]] | None = None) -> Callable[P, R]:
+def compiled(function: Callable[P, R], options: Callable[[], dict[str, str]] = _compiler.options) -> Callable[P, R]:
     """`function`, compiled for its arguments: arrays are inputs of the program, everything else is part of it.
 
     Use it in place of `equinox.filter_jit` wherever a target, a family or another object of the user is an argument.
@@ -140,7 +142,7 @@ def compiled(function: Callable[P, R], options: Callable[[], dict[str, str]] | N
         arrays = [leaf for leaf in leaves if eqx.is_array(leaf)]
         others = [None if eqx.is_array(leaf) else leaf for leaf in leaves]
         key = (call, treedef, *map(_static_key, others), *map(_array_key, arrays))
-        program = PROGRAMS.get(key, lambda: _new_program(function, treedef, others, options() if options else None))
+        program = PROGRAMS.get(key, lambda: _new_program(function, treedef, others, options()))
         with _errors_of_equinox():
             results = program(arrays)
             if (tell := _RUNNING.get()) is not None:

@@ -45,3 +45,16 @@ def test_repeats_are_chosen_and_judged_one_by_one():
     assert all(jnp.all(chosen(jnp.asarray(False), one, other)[name] == other[name]) for name in one)
     broken = {"float32": one["float32"].at[1, 3].set(jnp.inf), "int32": one["int32"]}
     assert all_finite(one, broken).tolist() == [True, False]
+
+
+def test_aligned_arrays_start_at_multiples_and_come_back(monkeypatch):
+    from sivi._fitting import packing as module
+
+    monkeypatch.setattr(module, "alignment_of_arrays", lambda: 8)
+    packing = Packing.of(tree())
+    packed = packing.pack(tree())
+    assert packed["float32"].shape == (2, 16)
+    assert (np.asarray(packed["float32"])[:, 6:8] == 0.0).all()
+    assert np.asarray(packed["float32"])[:, 8].tolist() == [1.0, 1.0]
+    assert equal(packing.unpack(packed), tree())
+    assert equal(packing.unpack_on_host(packing.pack_on_host(tree())), tree())

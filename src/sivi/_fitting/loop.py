@@ -10,8 +10,9 @@ import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
 from .._arguments import default_float
-from .._backend import matmul_precision, program_options
+from .._backend import matmul_precision
 from .._batches import BATCHING, Batches
+from .._compiler import options_of_a_loop, options_of_one_run
 from .._host_random import children, fold_in
 from .._programs import compiled
 from .._random import NOISE, noise_made
@@ -74,7 +75,7 @@ def inputs_of(settings: FitSettings, target: Target, affines: AffineMap, example
     return LoopInputs(settings.objective, target, affines, batches, run_keys, settings.stop_rule, centre_score, *hows)
 
 
-@compiled
+@functools.partial(compiled, options=options_of_one_run)
 def _centre_scores(target: Target, affines: AffineMap, repeats: int) -> Float[Array, "repeats dim"]:
     return across_repeats(functools.partial(member.score_at_centre, target), repeats, affines)
 
@@ -100,7 +101,7 @@ def run_chunk(
     return loop.step, state, loop.recorded
 
 
-@functools.partial(compiled, options=program_options)
+@functools.partial(compiled, options=options_of_a_loop)
 def _run_chunk(
     loop: "_PackedRun",
     start: Packed | None,

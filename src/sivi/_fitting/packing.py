@@ -4,7 +4,6 @@ Whatever is done to all numbers of a family and an optimiser after an update (is
 best one) is then one operation where there was one for each array, and XLA compiles each of them.
 """
 
-import itertools
 import math
 from collections.abc import Hashable
 from typing import Any
@@ -15,6 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, PyTree
 
+from .._backend import alignment_of_arrays
+
 #: The vectors of a packed tree, (repeats, numbers) each, by the type of their numbers.
 Packed = dict[str, Array | np.ndarray]
 
@@ -22,15 +23,20 @@ Packed = dict[str, Array | np.ndarray]
 class Packing(eqx.Module):
     """How the arrays of a tree, which all have a leading axis of repeats, are put into vectors, by type.
 
+    Off the CPU every array is padded with zeros, so that the next one starts at a multiple of `alignment` numbers:
+    XLA multiplies matrices where they stand in a vector, and cuBLAS refuses those that start just anywhere.
+
     Attributes:
         treedef: The structure of the tree.
         others: Its leaves that are no arrays, with None in the places of arrays.
         shapes: The shape of every array, without the leading axis, and the name of its type.
+        alignment: The number of which the places of all arrays are multiples.
     """
 
     treedef: Any = eqx.field(static=True)
     others: tuple[Hashable, ...] = eqx.field(static=True)
     shapes: tuple[tuple[tuple[int, ...], str] | None, ...] = eqx.field(static=True)
+    alignment: int = eqx.field(static=True)
 
     @staticmethod
     def of(tree: PyTree) -> "Packing":
@@ -39,7 +45,7 @@ class Packing(eqx.Module):
         arrays = [eqx.is_array(leaf) for leaf in leaves]
         others = tuple(None if is_array else leaf for leaf, is_array in zip(leaves, arrays, strict=True))
         shapes = tuple((leaf.shape[1:], str(leaf.dtype)) if eqx.is_array(leaf) else None for leaf in leaves)
-        return Packing(treedef, others, shapes)
+        return Packing(treedef, others, shapes, alignment_of_arrays())
 
     def pack(self, tree: PyTree) -> Packed:
         """The vectors of a tree."""
@@ -53,23 +59,23 @@ class Packing(eqx.Module):
         pieces: dict[str, list[Any]] = {}
         for leaf, shape in zip(self.treedef.flatten_up_to(tree), self.shapes, strict=True):
             if shape is not None:
-                pieces.setdefault(shape[1], []).append(leaf.reshape(leaf.shape[0], -1))
+                rows = leaf.reshape(leaf.shape[0], -1)
+                missing = -rows.shape[1] % self.alignment
+                pieces.setdefault(shape[1], []).append(xp.pad(rows, ((0, 0), (0, missing))) if missing else rows)
         return {name: leaves[0] if len(leaves) == 1 else xp.concatenate(leaves, 1) for name, leaves in pieces.items()}
 
     def unpack(self, packed: Packed) -> PyTree:
         """The tree of these vectors."""
-        sizes: dict[str, list[int]] = {}
-        for shape in self.shapes:
-            if shape is not None:
-                sizes.setdefault(shape[1], []).append(math.prod(shape[0]))
-        ends = {name: itertools.accumulate(numbers) for name, numbers in sizes.items()}
+        firsts: dict[str, int] = {}
         leaves = []
         for other, shape in zip(self.others, self.shapes, strict=True):
             if shape is None:
                 leaves.append(other)
                 continue
-            vector, end = packed[shape[1]], next(ends[shape[1]])
-            leaves.append(vector[:, end - math.prod(shape[0]) : end].reshape(vector.shape[0], *shape[0]))
+            vector, size = packed[shape[1]], math.prod(shape[0])
+            first = firsts.get(shape[1], 0)
+            firsts[shape[1]] = first + size + -size % self.alignment
+            leaves.append(vector[:, first : first + size].reshape(vector.shape[0], *shape[0]))
         return jax.tree.unflatten(self.treedef, leaves)
 
     def unpack_on_host(self, packed: Packed) -> PyTree:

@@ -14,6 +14,7 @@ from jaxtyping import Array, Float, PyTree
 from .._arguments import as_key, check_count, check_kind, default_float, describe
 from .._backend import matmul_precision
 from .._batches import BATCHING
+from .._compiler import options_of_one_run
 from .._host_random import children, fold_in, unstack
 from .._layout import Layout
 from .._programs import compiled
@@ -262,7 +263,7 @@ def initial_states(
     return across_repeats(one, len(keys), keys, families, affines)
 
 
-_initial_states = compiled(initial_states)
+_initial_states = compiled(initial_states, options_of_one_run)
 
 
 @compiled
@@ -276,7 +277,7 @@ def _normal_points(repeats: int, dim: int) -> Float[Array, "repeats points dim"]
     return jnp.asarray(np.random.default_rng(0).normal(size=(repeats, NUM_POINTS, dim)), default_float())
 
 
-@compiled
+@functools.partial(compiled, options=options_of_one_run)
 def look_at(target: Target, affines: AffineMap, u: Float[Array, "repeats each dim"]) -> dict[str, Array]:
     """A target at points u of every repeat: the points `x`, the log density, where known, the score in x and in u.
 

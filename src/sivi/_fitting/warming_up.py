@@ -9,8 +9,8 @@ import numpy as np
 from jaxtyping import Array, Bool, Int
 
 from .._arguments import default_float
-from .._backend import program_options
 from .._batches import BatchWindows
+from .._compiler import options_of_a_start
 from .._host_random import fold_in, unstack
 from .._programs import compiled, when_running
 from .._progress import ProgressBar
@@ -92,10 +92,10 @@ def _low_rank(recipe: Recipe, keys: RepeatKeys, target: Target, batch_size: int 
     return across_repeats(one, len(keys), keys)
 
 
-_compiled_low_rank = compiled(_low_rank, program_options)
+_compiled_low_rank = compiled(_low_rank, options_of_a_start)
 
 
-@functools.partial(compiled, options=program_options)
+@functools.partial(compiled, options=options_of_a_start)
 def _steps(
     target: Target, numbers: WarmupNumbers, windows: BatchWindows | None, repeats: int, index: Int[Array, ""]
 ) -> Steps:
