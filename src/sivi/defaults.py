@@ -30,6 +30,9 @@ from .warmup.gaussian import warmup_with_status
 ANNEALED_UP_TO = 10
 #: Up to this many unknowns the affine map is a full matrix, z as long as x, and the run shorter than above it.
 FULL_MATRIX_UP_TO = 128
+#: Up to this many unknowns the warm-up has all its starts, and a round of the mixture must improve the bound by more to
+#: be followed by another: with more unknowns what is missing last is in few of them, and worth few nats.
+SOME_UNKNOWNS = 50
 #: Low-rank directions of the affine map: few below `MORE_DIRECTIONS_FROM` unknowns; then as many as have
 #: `NUMBERS_IN_DIRECTIONS` numbers in all, within bounds.
 FEW_DIRECTIONS = 64
@@ -259,7 +262,7 @@ def recipe(dim: int, num_data: int | None = None) -> Recipe:
         num_particles=256,
         num_aux=256 if few else 512,
         round_share=0.5,
-        round_tolerance=0.01 if few else 0.02,
+        round_tolerance=0.01 if few else 0.05 if dim <= SOME_UNKNOWNS else 0.02,
         quiet=0.3 if few else 0.0,
         most_own_weight=0.25,
         bridge_share=0.0,
@@ -275,7 +278,7 @@ def _critic(dim: int, num_data: int | None) -> Recipe:
         mixture=False,
         num_steps=12_000 if few else 5_000 if some else 8_000,
         batch_size=2_000 if num_data is not None and num_data > ALL_DATA_UP_TO else None,
-        warmup_starts=16 if dim <= 50 else 8 if some else 4,
+        warmup_starts=16 if dim <= SOME_UNKNOWNS else 8 if some else 4,
         warmup_steps=300 if few else 150 if some else 600,
         warmup_rank=None if some else _num_directions(dim),
         latent_dim=max(dim, 3) if some else 64,
