@@ -75,13 +75,22 @@ class Loop(MinimaxLoop):
 
 
 def compare(
-    model: Any, call: Call, loop: Callable[[int], None] | None, precision: str, block: int, alternations: int
+    model: Any,
+    call: Call,
+    loop: Callable[[int], None] | None,
+    precision: str,
+    block: int,
+    alternations: int,
+    num_steps: int,
 ) -> dict[str, list[float]]:
-    """Milliseconds per update of a fit and of the loop, a block of each in turn, without the first."""
+    """Milliseconds per update of a fit and of the loop, a block of each in turn, without the first.
+
+    The fit is the beginning of one of `num_steps` updates, whose program it has.
+    """
     times: dict[str, list[float]] = {"sivi": [], "torch": []}
     start = time.perf_counter()
 
-    def turn(report: sivi.FitReport) -> None:
+    def turn(report: sivi.FitReport) -> bool:
         nonlocal start
         times["sivi"].append(1e3 * (time.perf_counter() - start) / block)
         if loop is not None:
@@ -89,13 +98,14 @@ def compare(
             loop(block)
             times["torch"].append(1e3 * (time.perf_counter() - start) / block)
         start = time.perf_counter()
+        return len(times["sivi"]) > alternations
 
     arguments = call.arguments(model.dim, 0)
     if arguments["batch_size"] > model.num_data // 2:
         arguments["batch_size"] = model.num_data // 3
     sivi.fit(
         model,
-        num_steps=block * (alternations + 1),
+        num_steps=num_steps,
         chunk_size=block,
         progress=False,
         callbacks=[turn],
@@ -150,6 +160,7 @@ def main() -> None:
     model, _ = load_model("mnist", "quick" if args.quick else "full")
     inputs, labels = (np.asarray(part) for part in model.data)
     batch_size = min(PROBLEM.batch_size, len(inputs) // 3)
+    num_steps = PROBLEM.num_updates
     out = args.out or RESULTS / f"mlr_speed_{jax.default_backend()}.json"
     names = {f"SIVI-SM({n})" for n in args.particles} | {f"UIVI({n})" for n in args.uivi}
     rows = json.loads(out.read_text())["rows"] if out.exists() else []
@@ -160,7 +171,7 @@ def main() -> None:
             loop = Loop(inputs, labels, num_particles, batch_size, precision)
             loop.run(block)
             call = sivi_sm(PROBLEM, num_particles)
-            times = compare(model, call, loop.run, precision, block, alternations)
+            times = compare(model, call, loop.run, precision, block, alternations, num_steps)
             medians = {name: statistics.median(values) for name, values in times.items()}
             gflop = flop_per_update(num_particles, batch_size) / 1e9
             row = {
@@ -175,6 +186,7 @@ def main() -> None:
                 "share_of_matrix_rate": {name: 1e3 * gflop / ms / rate for name, ms in medians.items()},
                 "matrix_gflop_per_second": rate,
                 "updates_per_block": block,
+                "updates_of_the_run": num_steps,
                 "environment": environment(),
             }
             rows.append(row)
@@ -182,7 +194,7 @@ def main() -> None:
             write(out, {"rows": rows})
     for num_particles in args.uivi:
         few = max(1, block // 10)
-        times = compare(model, uivi(PROBLEM, num_particles), None, "tf32", few, alternations)
+        times = compare(model, uivi(PROBLEM, num_particles), None, "tf32", few, alternations, num_steps)
         median = statistics.median(times["sivi"])
         rows.append(
             {

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from sivi import _programs
+from sivi import _compiler, _programs
 from sivi._programs import ProgramCache, compiled
 
 
@@ -190,6 +190,12 @@ def test_options_reach_the_compiler(cache):
         compiled(lambda x: x + 1, lambda: {"xla_no_such_option": "1"})(jnp.ones(2))
     plus_one = compiled(lambda x: x + 1, lambda: {"xla_cpu_enable_fast_math": "False"})
     np.testing.assert_array_equal(plus_one(jnp.ones(2)), 2.0)
+
+
+@pytest.mark.parametrize(("backend", "searched"), [("gpu", [False, True]), ("cpu", [False, False])])
+def test_on_a_gpu_a_long_run_searches_for_kernels(monkeypatch, backend, searched):
+    monkeypatch.setattr(jax, "default_backend", lambda: backend)
+    assert [_compiler.searches_kernels(num_steps) for num_steps in (39_999, 40_000)] == searched
 
 
 def test_an_error_of_equinox_says_its_sentence_and_no_more(cache, capfd):

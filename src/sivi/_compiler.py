@@ -1,12 +1,14 @@
 """Options of XLA, which depend on the device, for the programs of the library.
 
-On a GPU most of the time that XLA takes to compile is a search for the fastest matrix kernels. Those of Triton are
-hardly faster than the library's own, of which one is chosen quickly where it is not verified.
+On a GPU most of the time that XLA takes to compile is a search for the fastest matrix kernels. A default call ends
+before that has paid. A long run searches: its updates can take half the time.
 """
 
 import jax
 
 _WITHOUT_TRITON = {"xla_gpu_enable_triton_gemm": "False"}
+#: Updates from which on a search for kernels, of about half a minute, has paid if an update takes .6 ms less.
+_LONG_RUN = 40_000
 
 
 def options() -> dict[str, str]:
@@ -17,6 +19,11 @@ def options() -> dict[str, str]:
 def options_of_a_loop() -> dict[str, str]:
     """For the two large programs of a fit: on a CPU the last passes of LLVM take long, and make them no faster."""
     return {"xla_backend_optimization_level": "1"} if jax.default_backend() == "cpu" else options()
+
+
+def searches_kernels(num_steps: int) -> bool:
+    """Whether the updates of a run are worth a search for the fastest kernels, with XLA's own options."""
+    return num_steps >= _LONG_RUN and jax.default_backend() == "gpu"
 
 
 def options_of_a_start() -> dict[str, str]:

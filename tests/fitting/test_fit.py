@@ -76,7 +76,7 @@ class TestRun:
 
     def test_the_compiled_chunk_holds_no_data(self):
         """A million closed-over numbers are arguments of the program, not constants in it."""
-        from sivi._fitting.loop import LoopInputs, _PackedRun, _run_chunk
+        from sivi._fitting.loop import LoopInputs, _PackedRun, _run_chunk_body
         from sivi._fitting.packing import Packing
         from sivi._repeats import stack_repeats
         from sivi.coordinates import IdentityMap
@@ -93,7 +93,7 @@ class TestRun:
         carry = _PackedRun(jnp.int32(0), *packed, zero, zero, init_stop(None, 10, 1), None, None, {})
         inputs = LoopInputs(objective, target, IdentityMap(2), None, jax.random.split(jax.random.key(1), 1), None)
         steps = (jnp.int32(5), jnp.int32(5))
-        lowered = eqx.filter_jit(_run_chunk.__wrapped__).lower(carry, None, *steps, inputs, 5, packings)
+        lowered = eqx.filter_jit(_run_chunk_body).lower(carry, None, *steps, inputs, 5, packings)
         assert len(lowered.as_text()) < 1_000_000
 
     def test_history_has_one_value_per_update(self):

@@ -12,7 +12,7 @@ from jaxtyping import Array, Bool, Float, Int
 from .._arguments import default_float
 from .._backend import matmul_precision
 from .._batches import BATCHING, Batches
-from .._compiler import options_of_a_loop, options_of_one_run
+from .._compiler import options_of_a_loop, options_of_one_run, searches_kernels
 from .._host_random import children, fold_in
 from .._programs import compiled
 from .._random import NOISE, noise_made
@@ -94,15 +94,15 @@ def run_chunk(
     packed = [None if tree is None else packing.pack_on_host(tree) for tree, packing in parts]
     start = None if state.start is None else packings[0].pack_on_host(state.start)
     loop = _PackedRun(first, packed[0], packed[1], state.skipped, state.streak, state.stop, packed[2], None, {})
-    loop = _run_chunk(loop, start, last, num_steps, inputs, chunk_size, packings)
+    program = _run_chunk_searched if searches_kernels(int(num_steps)) else _run_chunk
+    loop = program(loop, start, last, num_steps, inputs, chunk_size, packings)
     after = (loop.families, loop.states, loop.best)
     trees = [None if p is None else packing.unpack_on_host(p) for p, (_, packing) in zip(after, parts, strict=True)]
     state = RunState(trees[0], trees[1], loop.skipped, loop.streak, loop.stop, trees[2], state.start)
     return loop.step, state, loop.recorded
 
 
-@functools.partial(compiled, options=options_of_a_loop)
-def _run_chunk(
+def _run_chunk_body(
     loop: "_PackedRun",
     start: Packed | None,
     last: Int[Array, ""],
@@ -171,6 +171,11 @@ def _run_chunk(
     )
     end = jax.lax.while_loop(unfinished, body, begin)
     return eqx.tree_at(lambda loop: loop.orders, end, None, is_leaf=lambda leaf: leaf is None)
+
+
+_run_chunk = compiled(_run_chunk_body, options=options_of_a_loop)
+#: The same, for a run that is long enough for a search for the fastest kernels.
+_run_chunk_searched = compiled(_run_chunk_body, options=dict)
 
 
 class _PackedRun(eqx.Module):
