@@ -3,7 +3,8 @@
 from .._layout import Layout
 from .._renamed import TARGETS, renamed
 from .banana import Banana
-from .base import BayesianModel, ExactTarget, Target
+from .base import ExactTarget, Target
+from .bayesian_model import BayesianModel
 from .control_variate import ControlVariate
 from .curvature import KnowsCurvature
 from .functional import LogDensity, ScoreFunction, as_target
@@ -14,6 +15,7 @@ from .linear_regression import LinearRegression
 from .logistic_regression import LogisticRegression
 from .multimodal import Multimodal
 from .multinomial_regression import MultinomialRegression
+from .observations import HasObservations
 from .whitened import Whitened
 from .x_shaped import XShaped
 
@@ -24,6 +26,7 @@ __all__ = [
     "ControlVariate",
     "ExactTarget",
     "GaussianMixture",
+    "HasObservations",
     "IsotropicGaussian",
     "KnowsCurvature",
     "Layout",

@@ -12,7 +12,8 @@ from jaxtyping import Array, Float, PRNGKeyArray
 from .._arguments import default_float, describe
 from .._layout import Layout
 from .._types import ArrayLike, Scalar
-from .base import BayesianModel, ExactTarget
+from .base import ExactTarget
+from .bayesian_model import BayesianModel
 
 
 class LinearRegression(BayesianModel, ExactTarget):

@@ -13,7 +13,7 @@ from .._arguments import check_positive, default_float, describe
 from .._backend import matmul_highest
 from .._smooth import log_sigmoid
 from .._types import ArrayLike, Scalar
-from .base import BayesianModel
+from .bayesian_model import BayesianModel
 from .curvature import KnowsCurvature
 
 

@@ -19,7 +19,7 @@ from jaxtyping import Array, Float, Int
 from .._arguments import check_count, check_positive, default_float, describe
 from .._backend import columns_to_pad, matmul_highest
 from .._types import ArrayLike, Scalar
-from .base import BayesianModel
+from .bayesian_model import BayesianModel
 from .curvature import KnowsCurvature
 from .labels import check_labels
 
