@@ -25,6 +25,7 @@ from .constraints import *  # noqa: F403  (a new constraint needs one re-export,
 from .families import DiagonalGaussian, ImplicitMixing, NormalMixing, SemiImplicit, StudentT
 from .posterior import Posterior
 from .stopping import Doubling, Plateau
+from .targets.function_model import model
 from .verdict.check import check
 from .verdict.compare import compare
 from .verdict.comparison import Comparison
@@ -67,6 +68,7 @@ __all__ = [
     "load",
     "load_verdict",
     "metrics",
+    "model",
     "objectives",
     "optimizers",
     "plots",

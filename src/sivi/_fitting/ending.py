@@ -21,15 +21,22 @@ _RAN_OFF = {"far-draws", "unbounded"}
 NO_POSTERIOR = {"zero-score", "unused-unknown", "unbounded"}
 
 
-def ended(posterior: Posterior, checkpoint: Checkpoint | None) -> Posterior:
-    """The posterior with what there is to say of it, which is also issued, to the caller of `fit`, as one warning."""
+def ended(posterior: Posterior, checkpoint: Checkpoint | None, said: tuple[Remark, ...] = ()) -> Posterior:
+    """The posterior with what there is to say of it, which is also issued, to the caller of `fit`, as one warning.
+
+    Args:
+        posterior: The fit.
+        checkpoint: Where it is written.
+        said: What was said, and issued, before the first update.
+    """
     remarks = remarks_of(posterior)
-    if not remarks:
+    if not remarks and not said:
         return posterior  # which has none: a run that is continued starts without those that it ended with before
-    posterior = replace(posterior, run=replace(posterior.run, warnings=remarks))
+    posterior = replace(posterior, run=replace(posterior.run, warnings=said + remarks))
     if checkpoint is not None:
         checkpoint.write(posterior)
-    warnings.warn(FitWarning("\n".join(remarks)), stacklevel=3)
+    if remarks:
+        warnings.warn(FitWarning("\n".join(remarks)), stacklevel=3)
     return posterior
 
 

@@ -1,12 +1,13 @@
 """The call: arguments in, posterior out."""
 
 import os
+import warnings
 from collections.abc import Callable, Sequence
 
 from jaxtyping import Array, PyTree
 
 from .._arguments import check_count
-from .._errors import FitDiverged
+from .._errors import FitDiverged, FitWarning
 from .._progress import ProgressBar
 from .._types import ArrayLike, KeyLike
 from ..coordinates import AffineMap
@@ -19,6 +20,7 @@ from .checkpoint import Checkpoint
 from .driver import Visits, run_to_end
 from .ending import cause_of_divergence, ended
 from .loop import inputs_of
+from .minibatches import remarks_on_scale
 from .not_finite import explained
 from .report import Callback
 from .resume import resumed
@@ -110,6 +112,9 @@ def fit(
                 (run, affines), history = start(target, given, chunk_size, bar), {}
             else:
                 run, affines, history = resumed(target, resume, given)
+            said = remarks_on_scale(run.settings, target, affines)
+            if said:
+                warnings.warn(FitWarning("\n".join(said)), stacklevel=2)
             posterior = run_to_end(run, inputs_of(run.settings, target, affines), history, visits)
             while posterior is None:  # once: a run with a critic is not given up
                 bar.phase("starting again with a critic")
@@ -117,4 +122,4 @@ def fit(
                 posterior = run_to_end(run, inputs_of(run.settings, target, affines), {}, visits)
     except FitDiverged as error:
         raise explained(error, given.function, cause_of_divergence(error.posterior)) from None
-    return ended(posterior, file)
+    return ended(posterior, file, said)

@@ -8,24 +8,31 @@ from jaxtyping import Array, PyTree
 
 from .._arguments import default_float, describe
 from .._types import ArrayLike
-from ..targets import BayesianModel
+from ..targets import BayesianModel, StructuredModel
 from ._draws import check_draws, check_same_dim
 
 
 class HeldOut(NamedTuple):
-    """Draws of a model's unknowns, and data in the structure of `model.data`, both where the caller has them."""
+    """Draws of a model's unknowns as its functions take them, and data in the structure of `model.data`.
 
-    draws: np.ndarray
+    Both are where the caller has them; every array of the draws has a leading axis.
+    """
+
+    draws: PyTree
+    num_draws: int
     data: PyTree
     num_data: int
 
+    def one_point(self) -> PyTree:
+        """A draw by shapes and types alone."""
+        return jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], default_float()), self.draws)
 
-def check_held_out(model: BayesianModel, draws: ArrayLike, data: PyTree) -> HeldOut:
+
+def check_held_out(model: BayesianModel, draws: PyTree, data: PyTree) -> HeldOut:
     """Draws and data that belong to the model, or an error that names the argument, the rule and the value."""
     if not isinstance(model, BayesianModel):
         raise TypeError(f"model must be a sivi.targets.BayesianModel; got {describe(model)}.")
-    points = check_draws("draws", draws, minimum=1, dtype=default_float())
-    check_same_dim(draws=points.shape[1], model=model.dim)
+    points = _points(model, draws)
     treedef = jax.tree.structure(model.data)
     try:
         leaves = treedef.flatten_up_to(data)
@@ -43,7 +50,28 @@ def check_held_out(model: BayesianModel, draws: ArrayLike, data: PyTree) -> Held
         )
     for of_model, array in zip(jax.tree.leaves(model.data), arrays, strict=True):
         _check_whole(of_model, array)
-    return HeldOut(points, jax.tree.unflatten(treedef, arrays), len(arrays[0]))
+    return HeldOut(points, len(jax.tree.leaves(points)[0]), jax.tree.unflatten(treedef, arrays), len(arrays[0]))
+
+
+def _points(model: BayesianModel, draws: PyTree) -> PyTree:
+    """Draws as the functions of the model take them: those of `sample`, or free vectors of a model with a structure."""
+    structured = isinstance(model, StructuredModel) and not model.layout.is_vector
+    if structured and not (isinstance(draws, (jax.Array, np.ndarray)) and model.layout.treedef.num_nodes > 1):
+        layout = model.layout
+        layout.check(draws, num_axes=1)
+        arrays = [np.asarray(leaf) for leaf in layout.treedef.flatten_up_to(draws)]
+        lengths = sorted({len(array) for array in arrays})
+        if len(lengths) > 1 or lengths[0] == 0:
+            raise ValueError(f"draws must share one leading length of at least 1; got {lengths}.")
+        for name, array in zip(layout.names, arrays, strict=True):
+            if not np.isfinite(array).all():
+                raise ValueError(
+                    f"draws must be finite; {int((~np.isfinite(array)).sum())} numbers of {name!r} are not."
+                )
+        return jax.tree.unflatten(layout.treedef, arrays)
+    points = check_draws("draws", draws, minimum=1, dtype=default_float())
+    check_same_dim(draws=points.shape[1], model=model.dim)
+    return jax.tree.map(np.asarray, jax.vmap(model.point)(points)) if structured else points
 
 
 def _like(of_model: Array, leaf: ArrayLike) -> Array | np.ndarray:

@@ -58,14 +58,14 @@ def predictive_sums(model: BayesianModel, held_out: HeldOut, outputs: tuple[int,
         outputs: What `model.predict` returns for one datum has this shape; None leaves predictions out, and otherwise
             the data are a pair of inputs and labels.
     """
-    draws, data, num_data = held_out
-    num_draws, dim = draws.shape
+    draws, num_draws, data, num_data = held_out
+    dim = model.dim
     log_means, log_products = np.full(num_data, -np.inf), np.zeros(num_draws)
     predictions = None if outputs is None else np.zeros((num_data, *outputs))
-    width = _predicted_size(model, dim, data) if outputs is None else int(np.prod(outputs))
+    width = _predicted_size(model, held_out) if outputs is None else int(np.prod(outputs))
     draws_at_once, rows_at_once = block_sizes(num_draws, num_data, dim, _row_size(data), width)
     for some_draws in _blocks(num_draws, draws_at_once):
-        points = jnp.asarray(draws[some_draws.indices], default_float())
+        points = _some(draws, some_draws.indices)
         for rows in _blocks(num_data, rows_at_once):
             block = _rows(data, rows.indices, model.data)
             per_row, per_draw, predicted = _sums(
@@ -100,16 +100,22 @@ def _blocks(total: int, size: int) -> Iterator[_Block]:
         yield _Block(np.minimum(indices, total - 1), indices >= total, slice(start, min(start + size, total)))
 
 
-def _predicted_size(model: BayesianModel, dim: int, data: PyTree) -> int:
+def _predicted_size(model: BayesianModel, held_out: HeldOut) -> int:
     """How many numbers the model predicts for one datum, which its likelihood may need on the way; 0 if unknown."""
+    data = held_out.data
     if type(model).predict is BayesianModel.predict or not isinstance(data, tuple):
         return 0
     like = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((1, *leaf.shape[1:]), default_float()), data[0])
     try:
-        out = jax.eval_shape(model.predict, jax.ShapeDtypeStruct((dim,), default_float()), like)
+        out = jax.eval_shape(model.predict, held_out.one_point(), like)
     except Exception:  # a predict that wants other inputs; then nothing is known, and nothing is lost
         return 0
     return sum(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(out))
+
+
+def _some(draws: PyTree, indices: np.ndarray) -> PyTree:
+    """Some of the draws, on the device."""
+    return jax.tree.map(lambda leaf: jnp.asarray(leaf[indices], default_float()), draws)
 
 
 def _row_size(data: PyTree) -> int:
@@ -124,7 +130,7 @@ def _rows(data: PyTree, indices: np.ndarray, like: PyTree) -> PyTree:
 @compiled
 def _sums(
     model: BayesianModel,
-    points: Float[Array, "draws dim"],
+    points: PyTree,
     data: PyTree,
     is_filling_draw: Bool[Array, " draws"],
     is_filling_row: Bool[Array, " rows"],

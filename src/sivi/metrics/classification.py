@@ -7,8 +7,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
-from .._arguments import check_count, default_float, describe
-from .._types import ArrayLike
+from .._arguments import check_count, describe
 from ..targets import BayesianModel
 from ..targets.labels import check_labels
 from ._held_out import HeldOut, check_held_out
@@ -64,7 +63,7 @@ class ClassificationScores:
 
 
 def classification_scores(
-    model: BayesianModel, draws: ArrayLike, data: PyTree, *, num_bins: int = 15
+    model: BayesianModel, draws: PyTree, data: PyTree, *, num_bins: int = 15
 ) -> ClassificationScores:
     """Accuracy, calibration, Brier score and both log likelihoods of held-out labels, in one pass over the draws.
 
@@ -77,7 +76,7 @@ def classification_scores(
     Args:
         model: A Bayesian model with data (inputs, labels) and `predict(x, inputs)` that returns probabilities, (n,
             classes), or (n,) of label 1.
-        draws: (S, dim), of its unknowns.
+        draws: Of its unknowns: (S, dim), or in their structure, as `posterior.sample` returns them.
         data: Held-out (inputs, labels), in the structure of `model.data`; labels from 0 to classes − 1.
         num_bins: Bins of equal width from 0 to 1.
 
@@ -123,7 +122,7 @@ def _outputs(model: BayesianModel, held_out: HeldOut) -> tuple[int, ...]:
         )
     one = lambda leaf: jax.ShapeDtypeStruct((1, *leaf.shape[1:]), leaf.dtype)  # noqa: E731
     inputs = jax.tree.map(one, model.data[0])
-    out = eqx.filter_eval_shape(model.predict, jax.ShapeDtypeStruct((model.dim,), default_float()), inputs)
+    out = eqx.filter_eval_shape(model.predict, held_out.one_point(), inputs)
     shape = out.shape if isinstance(out, jax.ShapeDtypeStruct) else None
     if shape is None or shape[:1] != (1,) or len(shape) > 2 or shape[1:] in ((0,), (1,)):
         raise ValueError(

@@ -6,7 +6,6 @@ import numpy as np
 from jaxtyping import PyTree
 from scipy.special import logsumexp
 
-from .._types import ArrayLike
 from ..targets import BayesianModel
 from ._held_out import check_held_out
 from ._predictive_sums import PredictiveSums, predictive_sums
@@ -25,7 +24,7 @@ class PredictiveScores:
     joint: float
 
 
-def predictive_scores(model: BayesianModel, draws: ArrayLike, data: PyTree) -> PredictiveScores:
+def predictive_scores(model: BayesianModel, draws: PyTree, data: PyTree) -> PredictiveScores:
     """The held-out log likelihood of a model whose unknowns are draws x_1, …, x_S, in its two forms.
 
         per point  (1/N) Σ_n log (1/S) Σ_s p(y_n | x_s)
@@ -38,7 +37,7 @@ def predictive_scores(model: BayesianModel, draws: ArrayLike, data: PyTree) -> P
 
     Args:
         model: A Bayesian model; its own data, prior and minibatches play no role.
-        draws: (S, dim), of its unknowns: `posterior.unconstrained(S)` for a model with named ones.
+        draws: Of its unknowns: (S, dim), or in their structure, as `posterior.sample` returns them.
         data: Held-out data, in the structure of `model.data`, with another number of rows.
 
     Returns:

@@ -7,6 +7,7 @@ from .base import ExactTarget, Target
 from .bayesian_model import BayesianModel
 from .control_variate import ControlVariate
 from .curvature import KnowsCurvature
+from .function_model import FunctionModel
 from .functional import LogDensity, ScoreFunction, as_target
 from .gaussian_mixture import GaussianMixture
 from .intermediate import BridgedTarget, Tempered
@@ -16,6 +17,7 @@ from .logistic_regression import LogisticRegression
 from .multimodal import Multimodal
 from .multinomial_regression import MultinomialRegression
 from .observations import HasObservations
+from .structured_model import StructuredModel
 from .whitened import Whitened
 from .x_shaped import XShaped
 
@@ -25,6 +27,7 @@ __all__ = [
     "BridgedTarget",
     "ControlVariate",
     "ExactTarget",
+    "FunctionModel",
     "GaussianMixture",
     "HasObservations",
     "IsotropicGaussian",
@@ -36,6 +39,7 @@ __all__ = [
     "Multimodal",
     "MultinomialRegression",
     "ScoreFunction",
+    "StructuredModel",
     "Target",
     "Tempered",
     "Whitened",

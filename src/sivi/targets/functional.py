@@ -119,7 +119,7 @@ def as_target(target: object, dim: int | None = None, like: PyTree | None = None
         raise TypeError(f"target must be a sivi Target or a function x -> log p(x); got {describe(target)}.")
     wrapped = LogDensity(target, dim, like=like)
     try:
-        hoisted = traced(target, _point(wrapped.layout))
+        hoisted = traced(target, point_like(wrapped.layout))
     except Exception as error:
         error.add_note(f"(raised by the log density given as target, called with {_shapes(wrapped.layout)})")
         raise
@@ -133,12 +133,12 @@ def _with_traced_function(target: Target) -> Target:
     if not isinstance(target, (LogDensity, ScoreFunction)) or isinstance(target.function, Traced):
         return target
     try:
-        return _with_function(target, traced(target.function, _point(target.layout)))
+        return _with_function(target, traced(target.function, point_like(target.layout)))
     except Exception:
         return target
 
 
-def _point(layout: Layout) -> PyTree:
+def point_like(layout: Layout) -> PyTree:
     """A point in the user's structure, by shapes and types alone: nothing is compiled."""
     return jax.eval_shape(layout.unravel, jax.ShapeDtypeStruct((layout.dim,), default_float()))
 

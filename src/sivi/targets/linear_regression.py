@@ -79,6 +79,12 @@ class LinearRegression(BayesianModel, ExactTarget):
         """The mean response at new inputs."""
         return inputs @ x[1:]
 
+    def sample_datum(
+        self, key: PRNGKeyArray, x: Float[Array, " dim"], datum: tuple[Float[Array, " features"], Scalar]
+    ) -> Scalar:
+        """A response at the inputs of a datum."""
+        return datum[0] @ x[1:] + jnp.exp(x[0]) * jax.random.normal(key, (), datum[1].dtype)
+
     def sample(self, key: PRNGKeyArray) -> Float[Array, " dim"]:
         """One exact draw from the posterior."""
         gamma_key, normal_key = jax.random.split(key)

@@ -7,7 +7,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PRNGKeyArray
 
 from .._arguments import check_positive, default_float, describe
 from .._backend import matmul_highest
@@ -99,3 +99,9 @@ class LogisticRegression(BayesianModel, KnowsCurvature):
     def predict(self, x: Float[Array, "*draws dim"], inputs: Float[Array, "n dim"]) -> Float[Array, "*draws n"]:
         """The probabilities of label 1 at new inputs, of a point or of draws."""
         return jax.nn.sigmoid(x @ inputs.T)
+
+    def sample_datum(
+        self, key: PRNGKeyArray, x: Float[Array, " dim"], datum: tuple[Float[Array, " dim"], Scalar]
+    ) -> Scalar:
+        """A label, 0 or 1, at the inputs of a datum."""
+        return jax.random.bernoulli(key, jax.nn.sigmoid(datum[0] @ x)).astype(datum[1].dtype)

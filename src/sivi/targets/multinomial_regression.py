@@ -14,7 +14,7 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Int
+from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from .._arguments import check_count, check_positive, default_float, describe
 from .._backend import columns_to_pad, matmul_highest
@@ -169,6 +169,12 @@ class MultinomialRegression(BayesianModel, KnowsCurvature):
     ) -> Float[Array, "*draws n num_classes"]:
         """The probabilities of the classes at new inputs, one row per input; of a point or of draws."""
         return jnp.swapaxes(jax.nn.softmax(self.coefficients(x) @ inputs.T, axis=-2), -1, -2)
+
+    def sample_datum(
+        self, key: PRNGKeyArray, x: Float[Array, " dim"], datum: tuple[Float[Array, " features"], Int[Array, ""]]
+    ) -> Int[Array, ""]:
+        """A label at the inputs of a datum."""
+        return jax.random.categorical(key, self.coefficients(x) @ datum[0]).astype(datum[1].dtype)
 
 
 def _spread(p: Float[Array, "classes n"], weights: Float[Array, " n"]) -> Float[Array, "classes classes"]:
