@@ -96,6 +96,11 @@ class TestSpecialPoints:
                 log_det = 3 * np.log(2.0 / np.cosh(r)) + 2 * np.log(np.tanh(r) / r)
                 np.testing.assert_allclose(sphere.log_det(jnp.asarray(y)), log_det, rtol=1e-13)
 
+    def test_way_back_from_the_centre_can_be_differentiated(self):
+        sphere = unit_vector(3)
+        back = jax.jacobian(sphere.inverse)(jnp.array([1.0, 0.0, 0.0]))
+        np.testing.assert_allclose(back @ jax.jacobian(sphere.forward)(jnp.zeros(2)), np.eye(2), atol=1e-6)
+
     def test_unit_vectors_next_to_the_point_left_out(self):
         sphere = unit_vector(3)
         x = np.array([-1.0, 3e-20, -4e-20], np.float32)

@@ -106,10 +106,10 @@ def first(refused: np.ndarray | np.bool_, *arrays: np.ndarray) -> str:
     """The first entry that is refused, of each array, as the end of a sentence; "" if there is none."""
     if not np.any(refused):
         return ""
-    refused, *arrays = np.broadcast_arrays(refused, *arrays)
-    index = tuple(int(i) for i in np.argwhere(refused)[0])
+    where, *values = np.broadcast_arrays(refused, *arrays)
+    index = tuple(int(i) for i in np.argwhere(where)[0])
     place = f" at [{','.join(map(str, index))}]" if index else ""
-    return " and ".join(str(float(array[index])) for array in arrays) + place
+    return " and ".join(str(float(value[index])) for value in values) + place
 
 
 def shown(bound: Bound | np.ndarray) -> str:

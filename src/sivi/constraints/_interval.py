@@ -62,5 +62,5 @@ class Interval(NumberConstraint):
         return jnp.log(x - low) - jnp.log(high - x)
 
     def _log_det(self, y: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
-        log_width = np.log(np.subtract(self.high, self.low))
-        return in_type(log_width, y.dtype) + jax.nn.log_sigmoid(y) + jax.nn.log_sigmoid(-y)
+        log_width = jnp.asarray(np.log(np.subtract(self.high, self.low)), y.dtype)
+        return log_width + jax.nn.log_sigmoid(y) + jax.nn.log_sigmoid(-y)

@@ -89,7 +89,7 @@ class MixedBounds(NumberConstraint):
         return self._by_part("_log_det", y)
 
 
-def _bounded_alike(low: np.ndarray, high: np.ndarray, shape: tuple[int, ...]) -> Interval | HalfLine | Real:
+def _bounded_alike(low: np.ndarray, high: np.ndarray, shape: tuple[int, ...]) -> NumberConstraint:
     """The constraint of entries that are all bounded on the same sides."""
     has_low, has_high = np.isfinite(low).all(), np.isfinite(high).all()
     if has_low and has_high:
@@ -101,7 +101,7 @@ def _bounded_alike(low: np.ndarray, high: np.ndarray, shape: tuple[int, ...]) ->
 
 def interval(
     low: BoundLike | None, high: BoundLike | None, shape: tuple[int, ...] | list[int] | int = ()
-) -> Interval | HalfLine | MixedBounds:
+) -> NumberConstraint:
     """Numbers between two bounds, or on one side of one.
 
     Args:

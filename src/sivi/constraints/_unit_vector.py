@@ -16,6 +16,8 @@ from .base import Constraint, check_length, check_shape
 _SERIES = (1 / 6, -1 / 180, 1 / 2835, -1 / 37800, 1 / 467775, -691 / 3831077250)
 #: The r² up to which the series is used; six terms are then exact to 10⁻¹⁷.
 _MOST_OF_SERIES = 0.01
+#: Stands for s = 0 in r / s, which then is 1/2 in any type.
+_NO_DISTANCE = 1e-10
 
 
 class UnitVector(Constraint):
@@ -68,9 +70,9 @@ class UnitVector(Constraint):
 
     def _inverse(self, x: Float[Array, "*batch n"]) -> Float[Array, "*batch free"]:
         first, others = x[..., :1], x[..., 1:]
-        most = jnp.max(jnp.abs(others), -1, keepdims=True)
-        scale = jnp.where(most == 0.0, 1.0, most)  # of which the squares do not underflow
-        s = jnp.where(most == 0.0, 1.0, scale * jnp.linalg.norm(others / scale, axis=-1, keepdims=True))
+        most = jax.lax.stop_gradient(jnp.max(jnp.abs(others), -1, keepdims=True))
+        scale = jnp.where(most == 0.0, _NO_DISTANCE, most)  # of which the squares do not underflow
+        s = scale * jnp.sqrt(jnp.sum(jnp.square(others / scale), -1, keepdims=True) + (most == 0.0))
         r = jnp.arcsinh(jnp.where(first > 0.0, s / (1.0 + jnp.abs(first)), (1.0 - first) / s))
         return others * (r / s)
 
