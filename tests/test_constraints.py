@@ -1,3 +1,5 @@
+import itertools
+import json
 import math
 
 import equinox as eqx
@@ -16,13 +18,20 @@ from sivi._layout import Layout
 from sivi.constraints import (
     Constraint,
     correlation_cholesky,
+    covariance_cholesky,
     interval,
+    lower,
     ordered,
     positive,
+    positive_ordered,
     real,
     simplex,
+    unit_vector,
+    upper,
 )
 from sivi.constraints._half_line import HalfLine
+from sivi.constraints._interval import Interval
+from sivi.constraints._mixed_bounds import MixedBounds
 from sivi.constraints.base import from_json, to_json
 from sivi.critics import MLPCritic
 from sivi.objectives import ScoreMatching
@@ -38,6 +47,11 @@ class TestSpecialPoints:
             (simplex(4), np.full(4, 0.25)),
             (correlation_cholesky(3), np.eye(3)),
             (ordered(3), [0.0, 1.0, 2.0]),
+            (lower(2.0), 3.0),
+            (upper(2.0), 1.0),
+            (positive_ordered(3), [1.0, 2.0, 3.0]),
+            (covariance_cholesky(3), np.eye(3)),
+            (unit_vector(3), [1.0, 0.0, 0.0]),
         ]:
             x = constraint.forward(jnp.zeros(constraint.size))
             assert x.dtype == precision
@@ -51,6 +65,48 @@ class TestSpecialPoints:
             np.testing.assert_allclose(
                 jnp.linalg.norm(simplex(4).inverse(x[order])), np.linalg.norm(centred), rtol=1e-5
             )
+
+    def test_covariance_factor_is_filled_row_by_row(self):
+        factor = covariance_cholesky(3).forward(jnp.array([0.1, 2.0, 0.2, 3.0, 4.0, 0.3]))
+        expected = [[np.exp(0.1), 0.0, 0.0], [2.0, np.exp(0.2), 0.0], [3.0, 4.0, np.exp(0.3)]]
+        np.testing.assert_allclose(factor, expected, rtol=1e-6)
+
+    def test_unit_vector_on_the_circle(self):
+        """tan(θ/2) = sinh y, so that y = ±log(1 + √2) is a right angle."""
+        quarter = np.log1p(np.sqrt(2.0))
+        circle = unit_vector(2)
+        for y, angle in [
+            (0.0, 0.0),
+            (quarter, 0.5 * np.pi),
+            (-quarter, -0.5 * np.pi),
+            (3.0, 2 * np.arctan(np.sinh(3))),
+        ]:
+            x = circle.forward(jnp.array([y]))
+            np.testing.assert_allclose(x, [np.cos(angle), np.sin(angle)], atol=3e-7)
+            np.testing.assert_allclose(circle.inverse(x), [y], atol=3e-6)
+
+    def test_unit_vector_on_both_sides_of_its_series(self):
+        """At |y| around the square root of 0.01, against formulas in NumPy; with three entries of unequal size."""
+        with jax.enable_x64(True):
+            sphere = unit_vector(4)
+            for r in (1e-9, 0.03, 0.0999, 0.1001, 0.5):
+                y = r * np.array([2.0, -1.0, 2.0]) / 3.0
+                x = np.concatenate([[1.0 - 2.0 * np.tanh(r) ** 2], 2.0 * np.tanh(r) / np.cosh(r) * y / r])
+                np.testing.assert_allclose(sphere.forward(jnp.asarray(y)), x, rtol=1e-14)
+                log_det = 3 * np.log(2.0 / np.cosh(r)) + 2 * np.log(np.tanh(r) / r)
+                np.testing.assert_allclose(sphere.log_det(jnp.asarray(y)), log_det, rtol=1e-13)
+
+    def test_way_back_from_the_centre_can_be_differentiated(self):
+        sphere = unit_vector(3)
+        back = jax.jacobian(sphere.inverse)(jnp.array([1.0, 0.0, 0.0]))
+        np.testing.assert_allclose(back @ jax.jacobian(sphere.forward)(jnp.zeros(2)), np.eye(2), atol=1e-6)
+
+    def test_unit_vectors_next_to_the_point_left_out(self):
+        sphere = unit_vector(3)
+        x = np.array([-1.0, 3e-20, -4e-20], np.float32)
+        y = sphere.inverse(x)
+        np.testing.assert_allclose(y, np.arcsinh(2.0 / 5e-20) * np.array([0.6, -0.8]), rtol=1e-5)
+        np.testing.assert_allclose(sphere.forward(y), x, rtol=2e-5)
 
     def test_close_numbers_stay_ordered(self):
         y = jnp.array([1e5, -15.0, -15.0, -15.0])
@@ -108,7 +164,31 @@ class TestScoresAtTheEdges:
         y = np.random.default_rng(1).normal(size=(20, len(b))) * np.repeat([0.5, 3.0, 8.0, 20.0], 5)[:, None]
         np.testing.assert_allclose(score(y), -2.0 * b * np.tanh(y), rtol=1e-4, atol=1e-5)
 
-    @pytest.mark.parametrize("name", ["interval", "ordered", "simplex", "correlation_cholesky"])
+    def test_von_mises(self):
+        kappa = 2.5
+        score = score_of(lambda x: kappa * (0.6 * x[0] + 0.8 * x[1]), unit_vector(2))
+        y = np.append(self.EDGES, [0.05, 3.0, 60.0, 1000.0])
+        angle, sech = 2.0 * np.arctan(np.sinh(np.clip(y, -50, 50))), 1.0 / np.cosh(np.clip(y, -700, 700))
+        expected = kappa * (0.8 * np.cos(angle) - 0.6 * np.sin(angle)) * 2.0 * sech - np.tanh(y)
+        np.testing.assert_allclose(score(y[:, None])[:, 0], expected, rtol=1e-5, atol=2e-6)
+
+    def test_bartlett(self):
+        """The factor of a Wishart(ν, I) matrix: L_ii² is χ² with ν − i + 1 degrees of freedom, L_ij is N(0, 1)."""
+        nu, power = 5.5, np.array([4.5, 3.5])
+        constraint = covariance_cholesky(2)
+        score = score_of(
+            lambda L: jnp.sum(power * jnp.log(jnp.diagonal(L))) - 0.5 * jnp.sum(jnp.tril(L) ** 2), constraint
+        )
+        y = np.array([[a, b, c] for a in (-500.0, -30.0, 0.5, 3.0) for b in (-2.0, 1e4) for c in (-100.0, 0.0, 2.0)])
+        diagonal = np.array([nu, nu - 1.0]) - np.exp(2.0 * y[:, [0, 2]])
+        np.testing.assert_allclose(score(y), np.stack([diagonal[:, 0], -y[:, 1], diagonal[:, 1]], 1), rtol=1e-5)
+
+    NAMES = (
+        "interval", "interval-mixed", "ordered", "positive_ordered", "simplex", "unit_vector", "unit_vector-circle",
+        "correlation_cholesky", "covariance_cholesky",
+    )  # fmt: skip
+
+    @pytest.mark.parametrize("name", NAMES)
     def test_second_derivatives_at_zero(self, name):
         """The kind that an absolute value in a formula would lose: against finite differences of the gradient."""
         constraint = CONSTRAINTS[name].constraint
@@ -196,6 +276,60 @@ class TestDensities:
         products = exact.cov() + np.outer(exact.mean(), exact.mean())
         np.testing.assert_allclose(seconds[3:], products.ravel(), rtol=1e-7)
 
+    def test_exponential_order_statistics(self):
+        """Two independent Exponential(1), sorted: means 1/2 and 3/2."""
+        mass, means = integrate(
+            lambda x: jnp.log(2.0) - jnp.sum(x), positive_ordered(2), lambda x: x, jnp.linspace(-32.0, 5.0, 801)
+        )
+        np.testing.assert_allclose([mass, *means], [1.0, 0.5, 1.5], rtol=1e-8)
+
+    def test_exponentials_beyond_their_own_bounds(self):
+        low = np.array([2.0, -1.0])
+        mass, means = integrate(lambda x: -jnp.sum(x - low), lower(low), lambda x: x, jnp.linspace(-32.0, 5.0, 801))
+        np.testing.assert_allclose([mass, *means], [1.0, 3.0, 0.0], rtol=1e-8, atol=1e-8)
+
+    def test_von_mises_on_the_circle(self):
+        """With the mean direction (0.6, −0.8): mass 1 and mean I₁(κ)/I₀(κ) in that direction, per length of arc."""
+        kappa, direction = 1.7, np.array([0.6, -0.8])
+        constant = -np.log(2.0 * np.pi * special.iv(0, kappa))
+        mass, mean = integrate(
+            lambda x: constant + kappa * jnp.dot(direction, x),
+            unit_vector(2),
+            lambda x: x,
+            jnp.linspace(-30.0, 30.0, 2001),
+        )
+        np.testing.assert_allclose(mass, 1.0, rtol=1e-9)
+        np.testing.assert_allclose(mean, special.iv(1, kappa) / special.iv(0, kappa) * direction, rtol=1e-9)
+
+    def test_von_mises_fisher_on_the_sphere(self):
+        kappa, direction = 1.7, np.array([0.6, -0.64, 0.48])
+        mass, mean = integrate(
+            lambda x: np.log(kappa / (4.0 * np.pi * np.sinh(kappa))) + kappa * jnp.dot(direction, x),
+            unit_vector(3),
+            lambda x: x,
+            jnp.linspace(-16.0, 16.0, 641),
+        )
+        np.testing.assert_allclose(mass, 1.0, rtol=1e-9)
+        np.testing.assert_allclose(mean, (1.0 / np.tanh(kappa) - 1.0 / kappa) * direction, rtol=1e-9)
+
+    def test_wishart(self):
+        """A density of Σ = L Lᵀ with the Jacobian of the docstring: mass 1 and mean ν S."""
+        nu, scale = 6.0, np.array([[1.0, 0.3], [0.3, 0.5]])
+        exact, inverse = stats.wishart(nu, scale), np.linalg.inv(scale)
+        constant = exact.logpdf(np.eye(2)) + 0.5 * np.trace(inverse)
+
+        def log_density(L):
+            diagonal, covariance = jnp.diagonal(L), L @ L.T
+            log_prior = constant + (nu - 3.0) * jnp.sum(jnp.log(diagonal)) - 0.5 * jnp.sum(inverse * covariance)
+            return log_prior + 2.0 * jnp.log(2.0) + jnp.sum(jnp.array([2.0, 1.0]) * jnp.log(diagonal))
+
+        # The diagonal in logarithms, and what is between −10 and 10 below it: one grid serves both.
+        mass, mean = integrate(
+            log_density, covariance_cholesky(2), lambda L: (L @ L.T).ravel(), jnp.linspace(-9.0, 9.0, 121)
+        )
+        np.testing.assert_allclose(mass, 1.0, rtol=1e-6)
+        np.testing.assert_allclose(mean, (nu * scale).ravel(), rtol=1e-6)
+
     def test_lkj_of_two_variables(self):
         """η = 1 is the uniform distribution of the correlation; another η has density ∝ (1 − r²)^(η − 1)."""
         for eta in (1.0, 3.0):
@@ -221,13 +355,79 @@ class TestBadInput:
             (lambda: interval(-np.inf, np.inf), ValueError, r"low or high must be a finite number"),
             (lambda: interval(np.nan, 1.0), ValueError, r"low must be a finite number; got nan"),
             (lambda: interval(np.inf, None), ValueError, r"low must be a finite number; got inf"),
-            (lambda: interval("a", 1.0), TypeError, r"low must be a number; got 'a'"),
-            (lambda: interval(0.0, np.ones(2)), TypeError, r"high must be a number; got an array"),
+            (lambda: interval("a", 1.0), TypeError, r"low must be a number or an array of numbers; got 'a'"),
+            (
+                lambda: interval(0.0, np.ones(2, bool)),
+                TypeError,
+                r"high must be a number or .*; got an array of dtype b",
+            ),
+            (
+                lambda: interval(0.0, [[1.0], [1.0, 2.0]]),
+                TypeError,
+                r"high must be a number or an array of numbers; got",
+            ),
+            (
+                lambda: interval(np.zeros(0), 1.0),
+                TypeError,
+                r"low must be .*; got an array of dtype float64 and shape \(0",
+            ),
+            (lambda: interval([0.0, np.nan], 1.0), ValueError, r"low must be finite numbers; got nan at \[1\]"),
+            (lambda: interval(0.0, [1.0, -np.inf]), ValueError, r"high must be finite numbers; got -inf at \[1\]"),
+            (
+                lambda: interval(0.0, [[1.0, -2.0]]),
+                ValueError,
+                r"low must be below high; got 0\.0 and -2\.0 at \[0,1\]",
+            ),
+            (
+                lambda: interval([0.0, None], [0.0, 1.0]),
+                ValueError,
+                r"low must be below high; got 0\.0 and 0\.0 at \[0\]",
+            ),
+            (
+                lambda: interval([0.0, 1.0], [1.0, 1.0 + 1e-9]),
+                ValueError,
+                r"room for float32 .*got 1\.0 and .* at \[1\]",
+            ),
+            (lambda: interval([None, None], np.inf), ValueError, r"low or high must be a finite number.*sivi\.real"),
+            (
+                lambda: interval(np.zeros(2), np.ones(3)),
+                ValueError,
+                r"got \(\) and low of shape \(2,\), high of shape \(3",
+            ),
+            (
+                lambda: interval(np.zeros(2), 1.0, 3),
+                ValueError,
+                r"bounds broadcast to.*got \(3,\) and low of shape \(2,\)",
+            ),
+            (lambda: interval(np.zeros((2, 3)), 1.0, 3), ValueError, r"got \(3,\) and low of shape \(2, 3\)"),
+            (lambda: lower(None), TypeError, r"low must be a number or an array of numbers; got None"),
+            (lambda: lower(-np.inf), ValueError, r"low must be a finite number; got -inf"),
+            (lambda: lower([0.0, np.inf]), ValueError, r"low must be finite numbers; got inf at \[1\]"),
+            (lambda: upper(1e40), ValueError, r"high must be a finite number; got 1e\+40"),
+            (lambda: upper(np.zeros(2), (2, 3)), ValueError, r"got \(2, 3\) and high of shape \(2,\)"),
+            (lambda: jax.jit(lower)(1.0), TypeError, r"low must be a number or an array of numbers; got"),
+            (
+                lambda: HalfLine([0.0, 1.0], 1, ()),
+                ValueError,
+                r"batch_shape must be that of the bounds, \(2,\).*got \(\)",
+            ),
+            (lambda: Interval([0.0, 1.0], 2.0, (3,)), ValueError, r"got \(3,\) and low of shape \(2,\)"),
+            (lambda: MixedBounds([0.0, None], None, ()), ValueError, r"batch_shape must be that of the bounds, \(2,\)"),
+            (
+                lambda: MixedBounds([0.0, None], [-1.0, 1.0], (2,)),
+                ValueError,
+                r"low must be below high; got 0\.0 and -1",
+            ),
             (lambda: interval(1.0, 1.0 + 1e-9), ValueError, r"room for float32 numbers between them.*1\.0 and 1\.0000"),
             (lambda: interval(-3e38, 3e38), ValueError, r"their distance must be one; got -3e\+38 and 3e\+38"),
             (lambda: simplex(1), ValueError, r"n must be at least 2; got 1"),
             (lambda: ordered(0), ValueError, r"n must be at least 2; got 0"),
             (lambda: correlation_cholesky(1), ValueError, r"n must be at least 2; got 1"),
+            (lambda: positive_ordered(1), ValueError, r"n must be at least 2; got 1"),
+            (lambda: covariance_cholesky(1), ValueError, r"n must be at least 2; got 1"),
+            (lambda: unit_vector(1), ValueError, r"n must be at least 2; got 1"),
+            (lambda: unit_vector(3, -1), ValueError, r"shape must be at least 1; got -1"),
+            (lambda: lower(0.0, (0,)), ValueError, r"shape must be at least 1; got 0"),
             (lambda: simplex(2.0), TypeError, r"n must be an integer of at least 2; got 2\.0"),
             (lambda: ordered(True), TypeError, r"n must be an integer .* got True"),
             (lambda: positive((2, 1.5)), TypeError, r"shape must be an integer of at least 1; got 1\.5"),
@@ -258,6 +458,25 @@ class TestBadInput:
             (correlation_cholesky(2), [[1.0, 0.0], [0.6, 0.7]], r"rows of length 1; got \[\[1\. "),
             (correlation_cholesky(2), [[0.8, 0.6], [0.6, 0.8]], r"lower triangular"),
             (correlation_cholesky(2), [[1.0, 0.0], [0.6, -0.8]], r"positive diagonal"),
+            (lower(2.0), 2.0, r"x must be above 2\.0; got 2"),
+            (upper([2.0, 3.0]), [1.0, 3.0], r"x must be below \[2\. 3\.\]; got 3\.?0? at \[1\]"),
+            (interval(0.0, [1.0, 2.0]), [0.5, 2.5], r"between 0\.0 and \[1\. 2\.\], both excluded; got 2\.5 at \[1\]"),
+            (
+                interval([0.0, None], 1.0),
+                [0.5, 1.5],
+                r"between \[  0\. -inf\] and 1\.0, both excluded; got 1\.5 at \[1\]",
+            ),
+            (positive_ordered(2), [-1.0, 2.0], r"positive and strictly increasing; got \[-1\.  2\.\]"),
+            (positive_ordered(2), [2.0, 2.0], r"positive and strictly increasing; got \[2\. 2\.\]"),
+            (
+                covariance_cholesky(2),
+                [[1.0, 0.1], [0.6, 0.7]],
+                r"lower triangular with a positive diagonal; got \[\[1\. ",
+            ),
+            (covariance_cholesky(2), [[1.0, 0.0], [0.6, -0.7]], r"positive diagonal"),
+            (covariance_cholesky(2), [[1.0, 0.0], [np.inf, 0.7]], r"positive diagonal; got \[\[1\. +0\. \]"),
+            (unit_vector(2), [0.6, 0.6], r"a vector of length 1.*; got \[0\.6 0\.6\]"),
+            (unit_vector(2), [-1.0, 0.0], r"length 1, other than \(-1, 0, \.\.\., 0\); got \[-1\.  0\.\]"),
             (real(), np.inf, r"x must be finite; got inf"),
             (simplex(3), [0.5, 0.5], r"x must have shape \(3,\); got \(2,\)"),
             (positive(), [1.0], r"x must have shape \(\); got \(1,\)"),
@@ -275,6 +494,61 @@ class TestBadInput:
             simplex(2).check(x[0], "w", num_axes=1)
 
 
+class TestBoundsByEntry:
+    def test_every_entry_has_the_map_of_its_own_bounds(self, precision):
+        """Bit by bit that of a constraint of one number."""
+        low, high = [[0.0], [-2.5], [-np.inf]], [0.5, 7.0, np.inf]
+        together, apart = interval(low, high), []
+        y = jnp.asarray(np.random.default_rng(0).normal(scale=4.0, size=9), precision)
+        x = together.forward(y)
+        assert (x.shape, x.dtype) == ((3, 3), precision)
+        for (a, b), one in zip(itertools.product(np.ravel(low), high), y, strict=True):
+            single = real() if np.isinf(a) and np.isinf(b) else interval(a, b)
+            value = single.forward(one[None])
+            apart.append((value, single.inverse(value)[0], single.log_det(one[None])))
+        values, free, log_dets = map(np.array, zip(*apart, strict=True))
+        np.testing.assert_array_equal(np.ravel(x), values)
+        np.testing.assert_array_equal(together.inverse(x), free)
+        np.testing.assert_allclose(together.log_det(y), log_dets.sum(), rtol=1e-6)
+
+    @pytest.mark.parametrize(
+        ("constraint", "cls", "shape"),
+        [
+            (interval([0.0, 1.0], 2.0), Interval, (2,)),
+            (interval(0.0, [[1.0], [2.0]], (2, 3)), Interval, (2, 3)),
+            (interval([0.0, 1.0], None), HalfLine, (2,)),
+            (interval(None, np.ones((2, 1)), [2, 4]), HalfLine, (2, 4)),
+            (interval([0.0, None], 1.0), MixedBounds, (2,)),
+            (interval([0.0, None], None), MixedBounds, (2,)),
+            (lower([[0.0, 1.0]]), HalfLine, (1, 2)),
+            (upper(jnp.arange(3)), HalfLine, (3,)),
+            (upper(np.float32(0.5), 3), HalfLine, (3,)),
+        ],
+    )
+    def test_shapes_and_files(self, constraint, cls, shape):
+        assert type(constraint) is cls
+        assert constraint.shape == shape
+        layout = Layout.like({"a": constraint, "b": 0.0})
+        again = Layout.from_json(json.loads(json.dumps(layout.to_json(), allow_nan=False)))
+        assert again == layout
+        assert hash(again) == hash(layout)
+
+    def test_one_form_for_one_meaning(self):
+        assert interval(np.zeros(3), np.ones((2, 1))) == interval(0.0, 1.0, (2, 3))
+        assert interval(np.zeros((2, 3)), [1, 2, 3]) == interval(0.0, np.array([[1.0, 2.0, 3.0]]), (2, 3))
+        assert interval([[1.0], [2.0]], None, (2, 3)) == lower(np.repeat([[1.0], [2.0]], 3, axis=1))
+        assert interval([0.0, None], [None, np.inf]) == interval([0.0, -np.inf], np.inf)
+        assert lower(0.0, 2) == positive(2)
+        assert lower([0.0, 1.0]) != lower([0.0, 2.0])
+
+    def test_scalars_are_written_as_they_were(self):
+        assert to_json(interval(-1, 2.5, 3)) == {
+            "constraint": "Interval", "low": -1.0, "high": 2.5, "batch_shape": (3,)
+        }  # fmt: skip
+        half_line = {"constraint": "HalfLine", "bound": 2.0, "sign": 1, "batch_shape": ()}
+        assert to_json(interval(2, None)) == to_json(lower(2)) == half_line
+
+
 class TestFiles:
     @pytest.mark.parametrize(
         ("change", "message"),
@@ -284,6 +558,8 @@ class TestFiles:
             ({"radius": 1.0}, r"has \['batch_shape', 'high', 'low', 'radius'\]; here it has"),
             ({"low": 2.0}, r"not a possible one: low must be below high"),
             ({"low": "0"}, r"not a possible one: low must be a number"),
+            ({"low": [0.0, -1.0]}, r"not a possible one: batch_shape must be that of the bounds, \(2,\)"),
+            ({"low": [[0.0], [0.0, 1.0]]}, r"not a possible one: low must be a number"),
         ],
     )
     @pytest.mark.usefixtures("as_a_user")

@@ -39,6 +39,32 @@ def test_values_are_those_of_the_constraints(layout):
         np.testing.assert_array_equal(layout.named(x)[name], leaf)
 
 
+def test_many_points(layout, precision):
+    """They are those of one point at a time, whichever arrays or lists the points are given as."""
+    layout = Layout.like(layout)
+    x = np.random.default_rng(0).normal(size=(4, 10))
+    trees = layout.unravel_many(x.astype(precision))
+    assert [leaf.shape for leaf in jax.tree.leaves(trees)] == [(4,), (4, 2), (4,), (4, 3), (4, 2, 2)]
+    for i in range(4):
+        one = layout.unravel(jnp.asarray(x[i], precision))
+        for leaf, leaves in zip(jax.tree.leaves(one), jax.tree.leaves(trees), strict=True):
+            np.testing.assert_allclose(leaves[i], leaf, rtol=1e-6)
+    again = layout.ravel_many(trees)
+    assert (again.shape, again.dtype) == ((4, 10), precision)
+    np.testing.assert_allclose(again, x, atol=2e-6)
+    listed = {**trees, "mu": trees["mu"].tolist()}
+    for points in (listed, jax.tree.map(np.asarray, trees)):
+        np.testing.assert_array_equal(layout.ravel_many(points), again)
+    np.testing.assert_array_equal(jax.jit(layout.ravel_many)(trees).shape, (4, 10))
+    assert layout.ravel_many(layout.unravel_many(jnp.zeros((0, 10)))).shape == (0, 10)
+
+
+def test_many_points_of_a_plain_vector():
+    x = np.arange(6.0).reshape(3, 2)
+    layout = Layout.vector(2)
+    np.testing.assert_array_equal(layout.unravel_many(layout.ravel_many(x)), x)
+
+
 def test_log_det_is_the_sum(layout):
     x = jnp.linspace(-1.0, 2.0, 10)
     share = 1.0 / (1.0 + np.exp(-x[1:3]))
@@ -142,6 +168,30 @@ class TestBadInput:
         layout.check(point)
         with pytest.raises(ValueError, match=message):
             layout.ravel({**point, **change})
+
+    @pytest.mark.parametrize(
+        ("points", "message"),
+        [
+            ({"mu": np.zeros(4)}, r"structure of the unknowns, mu, scale\.p, .*got a dict with the keys \['mu'\]"),
+            (3.0, r"a point must have the structure of the unknowns, .*; got 3\.0"),
+            (
+                np.zeros((4, 10)),
+                r"a point must have the structure .*; got an array of dtype float64 and shape \(4, 10\)",
+            ),
+        ],
+    )
+    def test_other_structures(self, layout, points, message):
+        for function in (layout.ravel, layout.ravel_many):
+            with pytest.raises(ValueError, match=message):
+                function(points)
+
+    def test_many_points_of_different_number(self, layout):
+        points = layout.unravel_many(jnp.zeros((4, 10)))
+        with pytest.raises(ValueError, match=r"the same number of points; got \[3, 4\]"):
+            layout.ravel_many({**points, "mu": np.zeros(3)})
+        points["scale"]["tau"] = points["scale"]["tau"].at[2].set(-1.0)
+        with pytest.raises(ValueError, match=r"variable 'scale.tau' must be positive; got -1\.?0? at \[2\]"):
+            layout.ravel_many(points)
 
     def test_sets_of_points(self, layout):
         points = jax.vmap(layout.unravel)(jnp.zeros((4, 10)))

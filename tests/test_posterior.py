@@ -8,6 +8,7 @@ import sivi
 import unfitted
 from contracts.plugins import small_family
 from oracles import linear_gaussian_family
+from sivi._layout import Layout
 from sivi._programs import PROGRAMS
 from sivi.coordinates import IdentityMap
 from sivi.critics import MLPCritic
@@ -108,6 +109,22 @@ class TestLogProb:
         single, _ = posterior.log_prob(jax.tree.map(lambda leaf: leaf[2], draws))
         assert value.shape == (4,)
         np.testing.assert_allclose(single, value[2], rtol=1e-5)
+
+    def test_on_the_circle_is_per_length_of_arc(self):
+        """The estimates of all points share their z, so they are one density, whose integral is 1."""
+        family = sivi.SemiImplicit(
+            sivi.NormalMixing(2), sivi.DiagonalGaussian(2, 1, hidden=(8,), key=jax.random.key(0))
+        )
+        fitted = unfitted.posterior_of(family, [IdentityMap(1)], Layout.like({"d": sivi.unit_vector(2)}))
+        angles = np.linspace(-np.pi, np.pi, 2001)[1:-1]
+        points = {"d": np.stack([np.cos(angles), np.sin(angles)], axis=1)}
+        value, _ = fitted.log_prob(points, key=0, num_aux=200)
+        np.testing.assert_allclose(np.exp(value).sum() * 2.0 * np.pi / 2000, 1.0, atol=1e-3)
+
+    def test_of_another_structure(self):
+        fitted = unfitted.posterior_of(small_family(), [IdentityMap(2)], Layout.like({"a": np.zeros(2)}))
+        with pytest.raises(ValueError, match=r"structure of the unknowns, a; got a dict with the keys \['b'\]"):
+            fitted.log_prob({"b": np.zeros(2)}, key=0)
 
     def test_of_the_wrong_length(self, posterior):
         with pytest.raises(ValueError, match=r"x must have shape \(2,\) or \(n, 2\); got \(3,\)"):

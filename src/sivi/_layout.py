@@ -43,6 +43,9 @@ class Layout(eqx.Module):
     """How a vector of length `dim` is cut into named variables.
 
     The vector is free: any numbers will do. A variable with a constraint is a smooth function of its part of it.
+    `posterior.layout` and `target.layout` are layouts. `unravel` and `ravel` lead from free numbers to a point in the
+    user's structure and back; `unravel_many` and `ravel_many` do so for a set of points. They work under `jit`, `vmap`
+    and `grad`.
 
     Attributes:
         variables: The leaves in ravel order.
@@ -53,8 +56,10 @@ class Layout(eqx.Module):
         >>> layout = Layout.like({"mu": np.zeros((2, 2)), "tau": positive()})
         >>> layout.dim, layout.names
         (5, ('mu', 'tau'))
-        >>> float(layout.named(jnp.zeros(5))["tau"])
+        >>> float(layout.unravel(jnp.zeros(5))["tau"])
         1.0
+        >>> layout.ravel({"mu": np.zeros((2, 2)), "tau": 1.0}).tolist()
+        [0.0, 0.0, 0.0, 0.0, 0.0]
     """
 
     variables: tuple[Variable, ...] = eqx.field(static=True)
@@ -118,6 +123,10 @@ class Layout(eqx.Module):
         """The point x in the user's structure, constraints applied."""
         return jax.tree.unflatten(self.treedef, self._values(x))
 
+    def unravel_many(self, x: Float[Array | np.ndarray, "n dim"]) -> PyTree:
+        """The points x in the user's structure, as `sample` returns it: each array has a leading axis of points."""
+        return jax.vmap(self.unravel)(jnp.asarray(x))
+
     def named(self, x: Float[Array, " dim"]) -> dict[str, Array]:
         """The point x as a flat dict from dotted name to array, constraints applied."""
         return dict(zip(self.names, self._values(x), strict=True))
@@ -149,10 +158,29 @@ class Layout(eqx.Module):
         """The vector of a point given in the user's structure; values that JAX is not tracing are checked."""
         self.check(tree)
         pieces = []
-        for variable, leaf in zip(self.variables, self.treedef.flatten_up_to(tree), strict=True):
+        for variable, leaf in zip(self.variables, self.leaves(tree), strict=True):
             value = jnp.asarray(leaf, default_float())
             pieces.append(jnp.ravel(value) if variable.constraint is None else variable.constraint.inverse(value))
         return jnp.concatenate(pieces)
+
+    def ravel_many(self, trees: PyTree) -> Float[Array, "n dim"]:
+        """The vectors of points given in the user's structure, each array with a leading axis of points."""
+        self.check(trees, 1)  # here, where the values can still be seen
+        leaves = [jnp.asarray(leaf, default_float()) for leaf in self.leaves(trees)]
+        lengths = {len(leaf) for leaf in leaves}
+        if len(lengths) > 1:
+            raise ValueError(f"every variable must have the same number of points; got {sorted(lengths)}.")
+        return jax.vmap(lambda one: self.ravel(jax.tree.unflatten(self.treedef, one)))(leaves)
+
+    def leaves(self, tree: PyTree) -> list[Any]:
+        """The values of the variables, in ravel order, of a point in the user's structure; another one is refused."""
+        try:
+            return self.treedef.flatten_up_to(tree)
+        except (TypeError, ValueError):
+            given = f"a dict with the keys {sorted(map(str, tree))}" if isinstance(tree, dict) else describe(tree)
+            raise ValueError(
+                f"a point must have the structure of the unknowns, {', '.join(self.names)}; got {given}."
+            ) from None
 
     def check(self, tree: PyTree, num_axes: int = 0) -> None:
         """Refuse a point, or a set of them, with a wrong shape or with values outside a variable's constraint.
@@ -161,8 +189,8 @@ class Layout(eqx.Module):
             tree: The point in the user's structure.
             num_axes: How many axes each array has before those of its variable: 1 for a set of points.
         """
-        for variable, leaf in zip(self.variables, self.treedef.flatten_up_to(tree), strict=True):
-            name, shape = f"variable {variable.name!r}", jnp.shape(leaf)
+        for variable, leaf in zip(self.variables, self.leaves(tree), strict=True):
+            name, shape = f"variable {variable.name!r}", np.shape(leaf)
             if variable.constraint is not None:
                 variable.constraint.check(leaf, name, num_axes)
             elif shape[num_axes:] != variable.shape or len(shape) < num_axes:

@@ -277,10 +277,9 @@ class Posterior:
             if points.ndim not in (1, 2) or points.shape[-1] != self.dim:
                 raise ValueError(f"x must have shape ({self.dim},) or (n, {self.dim}); got {points.shape}.")
             return jnp.atleast_2d(points), points.ndim == 1
-        leaves = self.layout.treedef.flatten_up_to(x)
-        single = jnp.ndim(leaves[0]) == len(self.layout.variables[0].shape)
-        self.layout.check(x, 0 if single else 1)  # here, where the values can still be seen
-        return (self.layout.ravel(x)[None] if single else jax.vmap(self.layout.ravel)(x)), single
+        leaves = self.layout.leaves(x)
+        single = np.ndim(leaves[0]) == len(self.layout.variables[0].shape)
+        return (self.layout.ravel(x)[None] if single else self.layout.ravel_many(x)), single
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fit to one file, whole or not at all; see `sivi.load`.

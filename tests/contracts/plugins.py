@@ -171,7 +171,8 @@ class ConstraintCase(NamedTuple):
     """A constraint under the name of its function in `sivi.constraints`, with a suffix where there are several.
 
     `keeps` says again whether an array keeps to it, `draw` makes such an array from a NumPy generator, and
-    `free_entries` gives the entries that a density is with respect to.
+    `free_entries` gives the entries that a density is with respect to. Where these are more than the free numbers, the
+    density is with respect to the area of the surface that they lie on.
     """
 
     constraint: constraints.Constraint
@@ -198,6 +199,24 @@ def is_correlation_cholesky(x):
     )
 
 
+def is_covariance_cholesky(x):
+    return (np.triu(x, 1) == 0.0).all() and (np.diagonal(x, axis1=-2, axis2=-1) > 0.0).all()
+
+
+def is_unit_vector(x):
+    return (np.abs(np.linalg.norm(x, axis=-1) - 1.0) < 1e-5).all()
+
+
+def direction(rng, *shape):
+    x = rng.normal(size=shape)
+    return x / np.linalg.norm(x, axis=-1, keepdims=True)
+
+
+def covariance_factor(rng, batch, n):
+    matrix = rng.normal(size=(*batch, n, n + 1))
+    return np.linalg.cholesky(matrix @ np.swapaxes(matrix, -1, -2))
+
+
 def correlation_factor(rng, batch, n):
     matrix = rng.normal(size=(*batch, n, n + 1))
     covariance = matrix @ np.swapaxes(matrix, -1, -2)
@@ -209,9 +228,21 @@ def all_but_last(x):
     return x[..., :-1].ravel()
 
 
+def mixed_draw(rng):
+    """Rows between (−1, 0), anywhere, above 2 and below −4."""
+    above = rng.lognormal(size=2)
+    return np.stack([rng.uniform(-0.999, -0.001, 2), rng.normal(size=2), 2.0 + above, -4.0 - above], axis=1)
+
+
+def not_above_diagonal(x):
+    return x[(..., *np.tril_indices(x.shape[-1]))].ravel()
+
+
 def below_diagonal(x):
     return x[(..., *np.tril_indices(x.shape[-1], -1))].ravel()
 
+
+LOWS, HIGHS = np.array([[0.0], [-2.5]]), np.array([1.0, 7.0, 0.5])
 
 CONSTRAINTS = {
     "real": ConstraintCase(constraints.real((2,)), lambda x: True, lambda rng: rng.normal(size=2)),
@@ -232,8 +263,36 @@ CONSTRAINTS = {
     "interval": ConstraintCase(
         constraints.interval(-2.5, 7), lambda x: -2.5 < x < 7.0, lambda rng: rng.uniform(-2.4, 6.9)
     ),
+    "interval-by-entry": ConstraintCase(
+        constraints.interval(LOWS, HIGHS),
+        lambda x: ((x > LOWS) & (x < HIGHS)).all(),
+        lambda rng: rng.uniform(LOWS + 1e-3, HIGHS - 1e-3),
+    ),
+    "interval-mixed": ConstraintCase(
+        constraints.interval([-1.0, None, 2.0, None], [0.0, None, None, -4.0], (2, 4)),
+        lambda x: ((x > [-1.0, -np.inf, 2.0, -np.inf]) & (x < [0.0, np.inf, np.inf, -4.0])).all(),
+        mixed_draw,
+    ),
+    "lower": ConstraintCase(
+        constraints.lower(-1.5, 3), lambda x: (x > -1.5).all(), lambda rng: rng.lognormal(size=3) - 1.5
+    ),
+    "lower-by-entry": ConstraintCase(
+        constraints.lower(np.array([0.0, 3.0])),
+        lambda x: (x > [0.0, 3.0]).all(),
+        lambda rng: rng.lognormal(size=2) + np.array([0.0, 3.0]),
+    ),
+    "upper": ConstraintCase(
+        constraints.upper([[0.0], [3.0]], (2, 2)),
+        lambda x: (x < [[0.0], [3.0]]).all(),
+        lambda rng: [[0.0], [3.0]] - rng.lognormal(size=(2, 2)),
+    ),
     "ordered": ConstraintCase(
         constraints.ordered(3, (2,)), is_increasing, lambda rng: np.cumsum(rng.lognormal(size=(2, 3)), -1)
+    ),
+    "positive_ordered": ConstraintCase(
+        constraints.positive_ordered(3, (2,)),
+        lambda x: is_increasing(x) and (x > 0.0).all(),
+        lambda rng: np.cumsum(rng.lognormal(size=(2, 3)), -1),
     ),
     "simplex": ConstraintCase(
         constraints.simplex(5), is_simplex, lambda rng: rng.dirichlet(np.full(5, 0.5)), all_but_last
@@ -252,5 +311,21 @@ CONSTRAINTS = {
         is_correlation_cholesky,
         lambda rng: correlation_factor(rng, (2,), 3),
         below_diagonal,
+    ),
+    "covariance_cholesky": ConstraintCase(
+        constraints.covariance_cholesky(4),
+        is_covariance_cholesky,
+        lambda rng: covariance_factor(rng, (), 4),
+        not_above_diagonal,
+    ),
+    "covariance_cholesky-batch": ConstraintCase(
+        constraints.covariance_cholesky(2, (3,)),
+        is_covariance_cholesky,
+        lambda rng: covariance_factor(rng, (3,), 2),
+        not_above_diagonal,
+    ),
+    "unit_vector": ConstraintCase(constraints.unit_vector(4), is_unit_vector, lambda rng: direction(rng, 4)),
+    "unit_vector-circle": ConstraintCase(
+        constraints.unit_vector(2, (3,)), is_unit_vector, lambda rng: direction(rng, 3, 2)
     ),
 }

@@ -1,5 +1,7 @@
 """Arithmetic that stays off the edges of a type, where a user's log or division would give NaN."""
 
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -7,7 +9,9 @@ from jaxtyping import Array, Float
 
 
 @jax.custom_jvp
-def clipped(x: Float[Array, "*shape"], low: Array | float, high: Array | float) -> Float[Array, "*shape"]:
+def clipped(
+    x: Float[Array, "*shape"], low: Array | np.ndarray | float, high: Array | np.ndarray | float
+) -> Float[Array, "*shape"]:
     """x kept between two numbers, with the derivative of x itself.
 
     At an edge the value then stays legal, and a gradient still says which way leads back; that of `jnp.clip` is zero.
@@ -32,10 +36,17 @@ def safe_exp(y: Float[Array, "*shape"]) -> Float[Array, "*shape"]:
     return jnp.exp(clipped(y, -edge, edge))
 
 
-def next_inside(bound: float, towards: float, dtype: np.dtype | type) -> float:
-    """The number next to a bound that is strictly inside and, if the bound is zero, not subnormal."""
+def next_inside(bound: Any, towards: float, dtype: np.dtype | type) -> float | np.ndarray:
+    """The numbers next to bounds that are strictly inside and, if a bound is zero, not subnormal.
+
+    Args:
+        bound: A number, or an array of them in any form.
+        towards: inf for lower bounds, −inf for upper ones.
+        dtype: The type that the numbers are next to each other in.
+    """
     dtype = np.dtype(dtype)
-    inner = np.nextafter(dtype.type(bound), dtype.type(towards))
+    inner = np.nextafter(np.asarray(bound, dtype), dtype.type(towards))
     tiny = np.finfo(dtype).tiny
     # JAX takes subnormal numbers for zero.
-    return float(np.copysign(tiny, towards - bound) if abs(inner) < tiny else inner)
+    inner = np.where(np.abs(inner) < tiny, np.copysign(tiny, dtype.type(towards)), inner)
+    return inner if inner.ndim else float(inner)

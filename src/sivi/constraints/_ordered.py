@@ -37,23 +37,28 @@ class Ordered(Constraint):
         return np.isfinite(x).all(-1) & (x[..., 1:] > x[..., :-1]).all(-1)
 
     def _forward(self, y: Float[Array, "*batch n"]) -> Float[Array, "*batch n"]:
-        info = jnp.finfo(y.dtype)
-        tiny, step = float(info.tiny), float(info.eps)
-
-        # One after the other: a parallel cumulative sum rounds in another order and need not increase.
-        def climb(x: Array, log_gap: Array) -> tuple[Array, Array]:
-            x = x + clipped(safe_exp(log_gap), step * jnp.abs(x) + tiny, jnp.inf)
-            return x, x
-
-        log_gaps = jnp.moveaxis(y[..., 1:], -1, 0)
-        _, others = jax.lax.scan(climb, y[..., 0], log_gaps, unroll=min(self.n - 1, _MOST_UNROLLED))
-        return jnp.concatenate([y[..., :1], jnp.moveaxis(others, 0, -1)], axis=-1)
+        return climbed(y[..., 0], y[..., 1:])
 
     def _inverse(self, x: Float[Array, "*batch n"]) -> Float[Array, "*batch n"]:
         return jnp.concatenate([x[..., :1], jnp.log(jnp.diff(x, axis=-1))], axis=-1)
 
     def _log_det(self, y: Float[Array, "*batch n"]) -> Float[Array, "*batch gaps"]:
         return y[..., 1:]
+
+
+def climbed(lowest: Float[Array, "*batch"], log_gaps: Float[Array, "*batch gaps"]) -> Float[Array, "*batch n"]:
+    """Vectors from their lowest entry and the logarithms of the gaps between neighbours."""
+    info = jnp.finfo(lowest.dtype)
+    tiny, step = float(info.tiny), float(info.eps)
+
+    # One after the other: a parallel cumulative sum rounds in another order and need not increase.
+    def climb(x: Array, log_gap: Array) -> tuple[Array, Array]:
+        x = x + clipped(safe_exp(log_gap), step * jnp.abs(x) + tiny, jnp.inf)
+        return x, x
+
+    unroll = min(log_gaps.shape[-1], _MOST_UNROLLED)
+    _, others = jax.lax.scan(climb, lowest, jnp.moveaxis(log_gaps, -1, 0), unroll=unroll)
+    return jnp.concatenate([lowest[..., None], jnp.moveaxis(others, 0, -1)], axis=-1)
 
 
 def ordered(n: int, shape: tuple[int, ...] | list[int] | int = ()) -> Ordered:

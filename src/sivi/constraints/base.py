@@ -11,7 +11,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Float
 
-from .._arguments import check_count, default_float, describe
+from .._arguments import check_count, default_float
 from .._errors import FitFileError
 from .._types import ArrayLike, Scalar
 
@@ -88,7 +88,11 @@ class Constraint(eqx.Module):
         return self._inverse(jnp.asarray(x, default_float())).reshape(self.size)
 
     def log_det(self, y: Float[Array, " size"]) -> Scalar:
-        """log |det ∂x/∂y|, over the free coordinates of x where it has more entries than y."""
+        """log |det ∂x/∂y|, over the free coordinates of x where it has more entries than y.
+
+        A subclass says which coordinates those are, or that it is over the area of a surface: ½ log det JᵀJ with
+        J = ∂x/∂y.
+        """
         return jnp.sum(self._log_det(y.reshape(self.batch_shape + self.free_shape)))
 
     def check(self, x: ArrayLike, name: str = "x", num_axes: int = 0) -> None:
@@ -135,15 +139,6 @@ def check_shape(shape: object) -> tuple[int, ...]:
 def check_length(n: object) -> int:
     """The argument `n`, the length of a vector or the rows of a matrix, as an int of at least 2."""
     return check_count("n", n, 2)
-
-
-def check_bound(name: str, value: object) -> float:
-    """`value` as a finite float, or an error that names the argument, the rule and the value."""
-    if isinstance(value, bool) or not isinstance(value, (float, int, np.floating, np.integer)):
-        raise TypeError(f"{name} must be a number; got {describe(value)}.")
-    if not abs(float(value)) <= float(np.finfo(default_float()).max):
-        raise ValueError(f"{name} must be a finite number; got {value}.")
-    return float(value)
 
 
 def to_json(constraint: Constraint) -> dict[str, Any]:

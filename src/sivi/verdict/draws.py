@@ -235,8 +235,7 @@ def _from_structure(draws: Any, layout: Layout) -> np.ndarray:
     if not all(np.isfinite(leaf).all() for leaf in flat):
         raise ValueError("draws must be finite; some are not.")
     tree = jax.tree.unflatten(layout.treedef, flat)
-    layout.check(tree, 1)  # here, where the values can still be seen
-    vectors = np.asarray(jax.vmap(layout.ravel)(tree))
+    vectors = np.asarray(layout.ravel_many(tree))
     shape = leaves[0].shape[:num_axes]
     return vectors.reshape(*(shape if num_axes == 2 else (1, *shape)), layout.dim)
 

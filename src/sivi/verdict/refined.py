@@ -54,7 +54,7 @@ class Refined:
             key: An int or a JAX key.
         """
         points = self.unconstrained(num_samples, key)
-        return points if self.layout.is_vector else jax.vmap(self.layout.unravel)(points)
+        return points if self.layout.is_vector else self.layout.unravel_many(points)
 
     def unconstrained(self, num_samples: int, key: KeyLike = 0) -> Float[Array, "num_samples dim"]:
         """The draws of `sample` as plain vectors of real numbers, (num_samples, dim)."""
