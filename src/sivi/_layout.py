@@ -253,7 +253,8 @@ def _shape_and_dtype(name: str, leaf: Any) -> tuple[tuple[int, ...], str]:
             "like: every unknown must be a number, an array or a constraint such as sivi.positive(), called; "
             f"variable {name!r} is a function, {describe(leaf)}."
         )
-    dtype = np.dtype(getattr(leaf, "dtype", np.asarray(leaf).dtype))
+    # An array that JAX is tracing, such as one made by a property of a model, has a type and a shape, but no values.
+    dtype = np.dtype(leaf.dtype if isinstance(leaf, jax.Array) else getattr(leaf, "dtype", np.asarray(leaf).dtype))
     if not np.issubdtype(dtype, np.floating) or dtype.itemsize < 4:
         hint = " (write 0.0, not 0)" if np.issubdtype(dtype, np.integer) else ""
         raise TypeError(

@@ -47,6 +47,22 @@ class Line(StructuredModel):
         return log_likelihood(x, datum)
 
 
+class LineOfItsData(StructuredModel):
+    """With an example that JAX traces together with the rest of the model."""
+
+    data: dict
+
+    @property
+    def like(self):
+        return {"w": jnp.zeros(self.data["x"].shape[-1]), "sigma": sivi.positive()}
+
+    def log_prior(self, x):
+        return log_prior(x)
+
+    def log_likelihood(self, x, datum):
+        return log_likelihood(x, datum)
+
+
 class FlatLine(BayesianModel):
     """The same by hand: the logarithm of sigma first, as dicts are sorted, and its Jacobian in the prior."""
 
@@ -67,9 +83,10 @@ def arrays():
 POINTS = np.random.default_rng(5).normal(size=(20, 3))
 
 
-@pytest.fixture(params=["functions", "subclass"])
+@pytest.fixture(params=["functions", "subclass", "subclass with a property"])
 def model(request, precision):
-    return line() if request.param == "functions" else Line(arrays())
+    made = {"functions": line, "subclass": lambda: Line(arrays())}
+    return made.get(request.param, lambda: LineOfItsData(arrays()))()
 
 
 class TestDensity:
@@ -78,7 +95,7 @@ class TestDensity:
         rows = jnp.array([7, 2, 3])
         for batch in (None, rows):
             for target_value, of_flat in ((model.log_prob, flat.log_prob), (model.score, flat.score)):
-                found = jax.vmap(lambda x: target_value(x, batch))(jnp.asarray(POINTS, float))  # noqa: B023
+                found = jax.jit(jax.vmap(lambda x: target_value(x, batch)))(jnp.asarray(POINTS, float))  # noqa: B023
                 expected = jax.vmap(lambda x: of_flat(x, batch))(jnp.asarray(POINTS, float))  # noqa: B023
                 np.testing.assert_allclose(found, expected, rtol=tolerance, atol=tolerance * 30)
 
