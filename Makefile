@@ -2,12 +2,14 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+# NumPyro and PyMC have an environment of their own: nothing else here needs them.
+BRIDGES := .venv-bridges
 
-.PHONY: demo test test-slow api lint format bench docs clean
+.PHONY: demo test test-slow test-bridges api lint format bench docs clean
 
-$(BIN)/python:
+$(BIN)/python $(BRIDGES)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "sivi needs Python 3.11 or later: make PYTHON=...")'
-	$(PYTHON) -m venv $(VENV)
+	$(PYTHON) -m venv $(@:/bin/python=)
 
 # One stamp per set of packages; it is older than pyproject.toml when a set has changed.
 $(VENV)/.plot: pyproject.toml | $(BIN)/python
@@ -34,6 +36,10 @@ $(VENV)/.bench: $(VENV)/.plot
 	$(BIN)/pip install --quiet --disable-pip-version-check torch==2.13.0
 	touch $@
 
+$(BRIDGES)/.test: pyproject.toml | $(BRIDGES)/bin/python
+	$(BRIDGES)/bin/pip install --quiet --disable-pip-version-check --editable '.[numpyro,pymc,plot,mcmc,arviz]' 'pytest>=8' 'pytest-xdist>=3.6' 'beartype>=0.21' 'hypothesis>=6'
+	touch $@
+
 demo: $(VENV)/.demo  ## Logistic regression beside Markov chains, and two modes on which those are wrong; figures in demo/
 	$(BIN)/sivi demo --out demo
 
@@ -42,6 +48,9 @@ test: $(VENV)/.test  ## All tests but the slow ones
 
 test-slow: $(VENV)/.test  ## The slow tests
 	$(BIN)/pytest -q -n 2 --dist worksteal -m slow
+
+test-bridges: $(BRIDGES)/.test  ## The tests of NumPyro and PyMC models
+	$(BRIDGES)/bin/pytest -q -n 2 --dist worksteal tests/bridges
 
 api: $(VENV)/.test  ## Writes tests/public_api.txt, after a change of the public API that is meant
 	$(BIN)/python tests/write_public_api.py
@@ -67,4 +76,4 @@ docs: $(VENV)/.docs  ## HTML in docs/_build/html; warnings are errors
 	$(BIN)/sphinx-build -W --keep-going -q -b html docs docs/_build/html
 
 clean:
-	rm -rf $(VENV) docs/_build demo dist build
+	rm -rf $(VENV) $(BRIDGES) docs/_build demo dist build

@@ -22,7 +22,9 @@ BLOCK = re.compile(r"^```(?:python|\{run\})\n(.*?)^```", re.MULTILINE | re.DOTAL
 FENCED = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
 DOCS = sorted(path for path in (ROOT / "docs").rglob("*.md") if "_build" not in path.parts)
 PAGES = [path for path in (ROOT / "README.md", *DOCS) if path != SAMPLES]
-WITH_CODE = [str(path.relative_to(ROOT)) for path in PAGES if BLOCK.search(path.read_text())]
+#: Pages about models of other libraries, run by tests/bridges/test_pages.py.
+BRIDGES = {"docs/guide/numpyro.md", "docs/guide/pymc.md"}
+WITH_CODE = sorted({str(path.relative_to(ROOT)) for path in PAGES if BLOCK.search(path.read_text())} - BRIDGES)
 NEEDING_DATA = {"docs/data.md"}
 #: Pages whose fits are not among the slow tests.
 QUICK_PAGES = {"README.md", *(f"docs/{name}.md" for name in ("index", "data", "high_dimensions", "objectives/index"))}
