@@ -24,7 +24,7 @@ TIERS = """
     _backend _fields _random _host_random constraints schedules
     _repeats _layout _triangular coordinates _batches _networks optimizers stopping
     targets families
-    _draws
+    _draws _densities _at_draws
     samplers warmup
     critics
     objectives

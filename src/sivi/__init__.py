@@ -16,7 +16,7 @@ from . import (
     targets,
     warmup,
 )
-from ._errors import CheckpointError, FitDiverged, FitFileError, FitWarning, MissingLogProb, SiviError
+from ._errors import CheckpointError, FitDiverged, FitFileError, FitWarning, MissingFromModel, MissingLogProb, SiviError
 from ._fitting.fit import fit
 from ._fitting.report import FitReport
 from ._fitting.resume import load
@@ -46,6 +46,7 @@ __all__ = [
     "FitWarning",
     "ImplicitMixing",
     "Inference",
+    "MissingFromModel",
     "MissingLogProb",
     "NormalMixing",
     "Plateau",

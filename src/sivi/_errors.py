@@ -39,3 +39,7 @@ class FitFileError(SiviError, ValueError):
 
 class MissingLogProb(SiviError, TypeError):
     """The log density was asked of a target that knows only its score."""
+
+
+class MissingFromModel(SiviError, TypeError):
+    """Predictions or new data were asked of a model that has no function for them."""

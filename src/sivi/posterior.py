@@ -11,12 +11,13 @@ import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
 from ._arguments import as_key, check_count, default_float
+from ._at_draws import derived_at, with_derived
+from ._densities import log_density
 from ._draws import draw, mixed, structured
 from ._host_random import fold_in
 from ._layout import Layout
-from ._programs import compiled
 from ._renamed import POSTERIOR, old_names
-from ._repeats import across_repeats, member_of, only, repeat_keys
+from ._repeats import member_of, only
 from ._run import FitSettings, Remark, Run
 from ._types import KeyLike
 from .coordinates import AffineMap
@@ -176,7 +177,7 @@ class Posterior:
             unattached=unattached,
         )
 
-    def sample(self, num_samples: int, key: KeyLike = 0, *, by_repeat: bool = False) -> PyTree:
+    def sample(self, num_samples: int, key: KeyLike = 0, *, by_repeat: bool = False, derived: bool = False) -> PyTree:
         """Draws from the posterior.
 
         Args:
@@ -184,6 +185,8 @@ class Posterior:
             key: An int or a JAX key.
             by_repeat: Keep the repeats apart, on a leading axis. Otherwise draws alternate between repeats, starting
                 with a random one.
+            derived: Also the target's `derived` quantities, if it has any. The result is then a dict by name, whatever
+                the structure; a vector is its entry `x`.
 
         Returns:
             An array (num_samples, dim); for a target with named or structured unknowns, that structure, each
@@ -195,12 +198,14 @@ class Posterior:
             >>> posterior.sample(5)["a"].shape
             (5,)
         """
+        target = self._attached("derived quantities") if derived else None
         draws = self.unconstrained(num_samples, key, by_repeat=by_repeat)
-        if self.layout.is_vector:
-            return draws
+        points = draws.reshape(-1, self.dim)
+        tree = points if self.layout.is_vector else structured(self.layout, points)
+        if target is not None:
+            tree = with_derived(self.layout, tree, derived_at(target, points))
         if not by_repeat:
-            return structured(self.layout, draws)
-        tree = structured(self.layout, draws.reshape(-1, self.dim))
+            return tree
         return jax.tree.map(lambda leaf: leaf.reshape(self.repeats, -1, *leaf.shape[1:]), tree)
 
     def unconstrained(
@@ -233,22 +238,33 @@ class Posterior:
         num_aux = check_count("num_aux", num_aux)
         points, single = self._points(x)
         key = jax.random.fold_in(as_key(key), _LOG_PROB)
-        value, error = _log_prob(self.families, self.affines, key, points, num_aux, self.repeats)
+        value, error = log_density(self.families, self.affines, key, points, num_aux, self.repeats)
         value = value - jax.vmap(self.layout.log_det)(points)
         return (value[0], error[0]) if single else (value, error)
 
-    def to_arviz(self, num_samples: int = 1000, key: KeyLike = 0) -> "DataTree":
-        """The posterior as an ArviZ 1.x `DataTree`: groups `posterior`, `sample_stats` and `fit`, a chain per repeat.
+    def to_arviz(
+        self,
+        num_samples: int = 1000,
+        key: KeyLike = 0,
+        *,
+        log_likelihood: bool = True,
+        posterior_predictive: bool = True,
+    ) -> "DataTree":
+        """The posterior as an ArviZ 1.x `DataTree`, a chain per repeat; `sivi.interop.to_arviz` says what is in it.
 
         Needs the packages of `pip install 'sivi[arviz]'`.
 
         Args:
             num_samples: Draws of every repeat.
             key: An int or a JAX key.
+            log_likelihood: With the log likelihood of every observation, which `arviz_stats.loo` needs.
+            posterior_predictive: With new observations, drawn by the target.
         """
         from .interop.arviz import to_arviz
 
-        return to_arviz(self, num_samples, key)
+        return to_arviz(
+            self, num_samples, key, log_likelihood=log_likelihood, posterior_predictive=posterior_predictive
+        )
 
     def check(self, target: Any = None, *, key: KeyLike = 0, effort: float = 1.0, modes: bool = True) -> "Verdict":
         """Whether the fit can be believed; see `sivi.check`."""
@@ -270,6 +286,13 @@ class Posterior:
         from .verdict.refine import refine
 
         return refine(self, target, key=key, effort=effort, verdict=verdict)
+
+    def _attached(self, what: str) -> Target:
+        if self.target is None:
+            raise ValueError(
+                f"{what} need the target, and this fit was loaded without it: sivi.load(path, target=...)."
+            )
+        return self.target
 
     def _points(self, x: PyTree) -> tuple[Float[Array, "n dim"], bool]:
         if self.layout.is_vector:
@@ -299,21 +322,3 @@ class Posterior:
         repeats = f"{self.repeats} repeats, " if self.repeats > 1 else ""
         end = "finished at" if self.finished else "stopped at"
         return f"Posterior({names}; {repeats}{end} step {self.step} of {self.num_steps}, {sum(self.skipped)} skipped)"
-
-
-@compiled
-def _log_prob(
-    families: Family, affines: AffineMap, key: PRNGKeyArray, points: Float[Array, "n dim"], num_aux: int, repeats: int
-) -> tuple[Array, Array]:
-    def member(family: Family, affine: AffineMap, key: PRNGKeyArray) -> tuple[Array, Array]:
-        def one(x: Float[Array, " dim"]) -> tuple[Array, Array]:
-            value, error = family.log_prob(key, affine.inverse(x), num_aux)
-            return value - affine.log_det, error
-
-        return jax.lax.map(one, points, batch_size=256)
-
-    values, errors = across_repeats(member, repeats, families, affines, repeat_keys(key, repeats))
-    # The logarithm of the mean over repeats; their errors are independent, and weigh as the repeats do.
-    shares = jax.nn.softmax(values, axis=0)
-    value = jax.nn.logsumexp(values, axis=0) - jnp.log(repeats)
-    return value, jnp.sqrt(jnp.sum((shares * errors) ** 2, axis=0))

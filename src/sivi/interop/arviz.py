@@ -1,39 +1,59 @@
 """A posterior as ArviZ 1.x takes it: an xarray `DataTree`, with a chain per independent fit."""
 
-from collections.abc import Iterable
-from types import ModuleType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import jax
 import numpy as np
-from jaxtyping import Array, Float
+from jaxtyping import Array, Float, PRNGKeyArray
 
+from .._arguments import as_key
+from .._at_draws import derived_at, log_likelihoods_at, observing, with_derived
+from .._errors import MissingFromModel
+from .._host_random import fold_in
 from .._layout import Layout
 from .._programs import compiled
 from .._types import KeyLike
 from ..posterior import Posterior
+from ..targets import Target
 from ..targets.evaluate import log_probs_at
+from ._datasets import Labels, arviz_base, dataset
 
 if TYPE_CHECKING:
     from xarray import Dataset, DataTree
-
-_MISSING = "to_arviz needs arviz-base: pip install 'sivi[arviz]'"
 
 _log_probs_at = compiled(log_probs_at)
 
 _LP = "log density of the target at the draw, up to a constant, on the unconstrained scale (Jacobian included)"
 
+# Folded into the key, so that new data are independent of the draws.
+_NEW_DATA = 4
 
-def to_arviz(posterior: Posterior, num_samples: int = 1000, key: KeyLike = 0) -> "DataTree":
+_DRAWS = ("chain", "draw")
+
+
+def to_arviz(
+    posterior: Posterior,
+    num_samples: int = 1000,
+    key: KeyLike = 0,
+    *,
+    log_likelihood: bool = True,
+    posterior_predictive: bool = True,
+) -> "DataTree":
     """Draws and traces of a fit as an ArviZ `DataTree`; what `Posterior.to_arviz` calls.
 
     The groups are
 
-    - `posterior`: the draws of `posterior.sample(num_samples, key, by_repeat=True)` by variable, dimensions `chain`
-      (one per repeat), `draw`, and those of the variable, `w_dim_0`, …;
+    - `posterior`: the draws of `posterior.sample(num_samples, key, by_repeat=True)` by variable, and the target's
+      `derived` quantities. Dimensions are `chain` (one per repeat), `draw`, and those of the variable: the names and
+      labels that `target.dims` and `target.coords` give, or `w_dim_0`, …;
+    - `posterior_predictive`: new observations at every draw, for a target that is a
+      `sivi.targets.HasObservations` and can draw them;
+    - `log_likelihood`: that of every observation at every draw, for a target that is a `HasObservations`. With it
+      `arviz_stats.loo(tree)` works. Both groups take draws × data numbers of memory, and can be left out;
     - `sample_stats`: `lp`, the target's log density at every draw. As Stan's `lp__` it is that of the unconstrained
       vector, Jacobian included. The group is left out where the log density is not known: in a fit loaded without its
       target, or of a target with a score alone;
+    - `observed_data`: the observations of a `HasObservations`;
     - `fit`: every metric of `posterior.history` by `chain` and `step`, counted from 1, in the coordinates of the fit;
       its attributes `num_steps`, `step`, `finished` (1 or 0) and `skipped` (of all repeats) are those of the posterior.
 
@@ -48,6 +68,8 @@ def to_arviz(posterior: Posterior, num_samples: int = 1000, key: KeyLike = 0) ->
         posterior: The fit.
         num_samples: Draws of every repeat.
         key: An int or a JAX key.
+        log_likelihood: With that group, where the target allows it.
+        posterior_predictive: With that group, where the target allows it.
 
     Raises:
         ImportError: arviz-base is not installed.
@@ -64,16 +86,21 @@ def to_arviz(posterior: Posterior, num_samples: int = 1000, key: KeyLike = 0) ->
         >>> tree["sample_stats/lp"].shape, tree["fit/loss"].dims
         ((1, 100), ('chain', 'step'))
     """
-    _arviz_base()
+    arviz_base()
     from xarray import DataTree
 
-    draws = posterior.unconstrained(num_samples, key, by_repeat=True)
-    groups = {"posterior": _variables(draws, posterior.layout)}
-    if posterior.target is not None and posterior.target.knows_log_prob:
-        groups["sample_stats"] = _dataset({"lp": np.asarray(_log_probs_at(posterior.target, draws))}, "draw")
-        groups["sample_stats"]["lp"].attrs["description"] = _LP
-    groups["fit"] = _traces(posterior)
-    return DataTree.from_dict(groups)
+    draws, target = posterior.unconstrained(num_samples, key, by_repeat=True), posterior.target
+    groups = {"posterior": _variables(draws, posterior.layout, target)}
+    if target is not None:
+        new_data = fold_in(as_key(key), _NEW_DATA) if posterior_predictive else None
+        groups |= _of_observations(target, draws, new_data, log_likelihood)
+        if target.knows_log_prob:
+            stats = dataset({"lp": np.asarray(_log_probs_at(target, draws))}, _DRAWS)
+            stats["lp"].attrs["description"] = _LP
+            groups["sample_stats"] = stats
+    order = ("posterior", "posterior_predictive", "log_likelihood", "sample_stats", "observed_data")
+    found = {name: groups[name] for name in order if name in groups}
+    return DataTree.from_dict({**found, "fit": _traces(posterior)})
 
 
 def draws_to_arviz(draws: Float[np.ndarray, "chains draws dim"], layout: Layout) -> "DataTree":
@@ -83,15 +110,47 @@ def draws_to_arviz(draws: Float[np.ndarray, "chains draws dim"], layout: Layout)
         draws: (chains, draws, dim).
         layout: Names, shapes and constraints of the unknowns.
     """
-    _arviz_base()
+    arviz_base()
     from xarray import DataTree
 
-    return DataTree.from_dict({"posterior": _variables(draws, layout)})
+    return DataTree.from_dict({"posterior": _variables(draws, layout, None)})
 
 
-def _variables(draws: Array | np.ndarray, layout: Layout) -> "Dataset":
-    values, names = jax.vmap(jax.vmap(layout.named))(draws), _names(layout)
-    return _dataset({names[name]: np.asarray(array) for name, array in values.items()}, "draw")
+def _variables(draws: Array | np.ndarray, layout: Layout, target: Target | None) -> "Dataset":
+    """The variables, and what the target derives from them."""
+    values = {name: np.asarray(array) for name, array in jax.vmap(jax.vmap(layout.named))(draws).items()}
+    if target is None:
+        return Labels().dataset(values, _DRAWS)
+    derived = _by_chain(derived_at(target, draws.reshape(-1, layout.dim)), len(draws))
+    return Labels(target.dims, target.coords).dataset(with_derived(layout, values, derived), _DRAWS)
+
+
+def _of_observations(
+    target: Target, draws: Float[Array, "chains draws dim"], new_data: PRNGKeyArray | None, log_likelihood: bool
+) -> "dict[str, Dataset]":
+    """The groups of a target with observations; none for another one."""
+    found = observing(target, draws.reshape(-1, draws.shape[-1]))
+    if found is None:
+        return {}
+    (inner, points), labels, groups = found, Labels(target.dims, target.coords), {}
+    if observed := inner.observed:
+        groups["observed_data"] = labels.dataset(observed, ())
+    if log_likelihood:
+        values = log_likelihoods_at(inner, points)
+        groups["log_likelihood"] = labels.dataset(_by_chain(values, len(draws)), _DRAWS)
+    if new_data is not None:
+        try:
+            values = inner.replicates(new_data, points)
+        except MissingFromModel:
+            return groups
+        groups["posterior_predictive"] = labels.dataset(_by_chain(values, len(draws)), _DRAWS)
+    return groups
+
+
+def _by_chain(values: dict[str, Array], chains: int) -> dict[str, np.ndarray]:
+    """Values at all draws in one row, chain by chain."""
+    arrays = {name: np.asarray(array) for name, array in values.items()}
+    return {name: array.reshape(chains, -1, *array.shape[1:]) for name, array in arrays.items()}
 
 
 def _traces(posterior: Posterior) -> "Dataset":
@@ -102,40 +161,5 @@ def _traces(posterior: Posterior) -> "Dataset":
         "finished": int(posterior.finished),  # netCDF has no truth values
         "skipped": sum(posterior.skipped),
     }
-    return _dataset(traces, "step", attrs=about, coords={"step": np.arange(1, posterior.step + 1)})
-
-
-def _dataset(arrays: dict[str, np.ndarray], along: str, **settings: Any) -> "Dataset":
-    """Arrays (chain, `along`, …) with ArviZ's names for the other axes, and its attributes."""
-    import sivi  # for its name and version
-
-    return _arviz_base().dict_to_dataset(
-        arrays,
-        sample_dims=["chain", along],
-        inference_library=sivi,
-        check_conventions=False,  # it warns of fewer draws than chains
-        **settings,
-    )
-
-
-def _names(layout: Layout) -> dict[str, str]:
-    """A valid name in a `DataTree` for every variable: no `/`, and none that a dimension has."""
-    dotted = {variable.name: variable.name.replace("/", ".") for variable in layout.variables}
-    dims = (f"{dotted[v.name]}_dim_{i}" for v in layout.variables for i in range(len(v.shape)))
-    return dict(zip(dotted, _distinct(dotted.values(), {"chain", "draw", *dims}), strict=True))
-
-
-def _distinct(names: Iterable[str], taken: set[str]) -> Iterable[str]:
-    for name in names:
-        while name in taken:
-            name += "_"
-        taken.add(name)
-        yield name
-
-
-def _arviz_base() -> ModuleType:
-    try:
-        import arviz_base
-    except ImportError as error:
-        raise ImportError(_MISSING) from error
-    return arviz_base
+    steps = np.arange(1, posterior.step + 1)
+    return dataset(traces, ("chain", "step"), attrs=about, coords={"step": steps})

@@ -95,6 +95,29 @@ class TargetWrapper(Target):
     def layout(self) -> Layout:
         return self.target.layout
 
+    def inner_point(self, x: Float[Array, " dim"]) -> Float[Array, " dim"]:
+        """The point of the inner target that x stands for: x itself, unless a wrapper has coordinates of its own."""
+        return x
+
+    def derived(self, x: Float[Array, " dim"]) -> dict[str, Array]:
+        return self.target.derived(self.inner_point(x))
+
+    @property
+    def dims(self) -> Mapping[str, tuple[str, ...]]:
+        return self.target.dims
+
+    @property
+    def coords(self) -> Mapping[str, Sequence[Any]]:
+        return self.target.coords
+
+
+def innermost(target: Target, points: Float[Array, "n dim"]) -> tuple[Target, Float[Array, "n dim"]]:
+    """The target inside all wrappers, and its points for points of the outer one."""
+    while isinstance(target, TargetWrapper):
+        points = jax.vmap(target.inner_point)(points)
+        target = target.target
+    return target, points
+
 
 class ExactTarget(Target):
     """A target that can be sampled exactly: ground truth for tests.

@@ -9,6 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
+from .._errors import MissingFromModel
 from .._types import Scalar
 from .observations import HasObservations
 
@@ -54,11 +55,11 @@ class BayesianModel(HasObservations):
 
     def predict(self, x: PyTree, inputs: Any) -> Any:
         """What the model says of new inputs at one point x; a model that predicts overrides this."""
-        raise TypeError(f"{type(self).__name__} has no predict method.")
+        raise MissingFromModel(f"{type(self).__name__} has no predict method.")
 
     def sample_datum(self, key: PRNGKeyArray, x: PyTree, datum: Any) -> Array:
         """A new observation in place of that of one datum, whose covariates it has; a model that can draws it here."""
-        raise TypeError(f"{type(self).__name__} cannot draw new data, since it has no sample_datum.")
+        raise MissingFromModel(f"{type(self).__name__} cannot draw new data, since it has no sample_datum.")
 
     def point(self, x: Float[Array, " dim"]) -> PyTree:
         """What the functions of the model take for the free vector x: itself, or the structure of the unknowns."""

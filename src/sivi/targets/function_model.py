@@ -10,6 +10,7 @@ import numpy as np
 from jaxtyping import Array, PRNGKeyArray, PyTree
 
 from .._arguments import default_float, describe
+from .._errors import MissingFromModel
 from .._layout import Layout
 from .._traced import Traced, traced
 from .._types import Scalar
@@ -51,12 +52,12 @@ class FunctionModel(StructuredModel):
 
     def predict(self, x: PyTree, inputs: Any) -> Any:
         if self.prediction is None:
-            raise TypeError("the model has no predict; give predict=, a function of the unknowns and of inputs.")
+            raise MissingFromModel("the model has no predict; give predict=, a function of the unknowns and of inputs.")
         return self.prediction(x, inputs)
 
     def sample_datum(self, key: PRNGKeyArray, x: PyTree, datum: Any) -> Array:
         if self.drawing is None:
-            raise TypeError(
+            raise MissingFromModel(
                 "the model cannot draw new data; give sample_datum=, a function of a key, the unknowns and one datum."
             )
         return self.drawing(key, x, datum)

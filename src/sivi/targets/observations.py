@@ -30,7 +30,7 @@ class HasObservations(Target):
         """New observations, drawn from the likelihood at one point with the covariates of the data.
 
         Raises:
-            TypeError: This target cannot draw them.
+            MissingFromModel: This target cannot draw them.
         """
 
     def replicates(self, key: PRNGKeyArray, points: Float[Array, "n dim"]) -> dict[str, Array]:

@@ -33,6 +33,9 @@ class Whitened(TargetWrapper):
         """The layout of a plain vector: u has no names."""
         return Layout.vector(self.dim)
 
+    def inner_point(self, x: Float[Array, " dim"]) -> Float[Array, " dim"]:
+        return self.affine.forward(x)
+
     def __check_init__(self) -> None:
         dim = self.affine.mean.shape[-1]
         if dim != self.target.dim:
