@@ -30,8 +30,9 @@ from .warmup.gaussian import warmup_with_status
 ANNEALED_UP_TO = 10
 #: Up to this many unknowns the affine map is a full matrix, z as long as x, and the run shorter than above it.
 FULL_MATRIX_UP_TO = 128
-#: Up to this many unknowns the warm-up has all its starts, and a round of the mixture must improve the bound by more to
-#: be followed by another: with more unknowns what is missing last is in few of them, and worth few nats.
+#: Up to this many unknowns the warm-up has all its starts, and the mixture short first rounds. With more unknowns what a
+#: short round gains is little, though it is not done yet; and pairs of components, which are most of an update's cost,
+#: are fewer.
 SOME_UNKNOWNS = 50
 #: Low-rank directions of the affine map: few below `MORE_DIRECTIONS_FROM` unknowns; then as many as have
 #: `NUMBERS_IN_DIRECTIONS` numbers in all, within bounds.
@@ -258,11 +259,11 @@ def recipe(dim: int, num_data: int | None = None) -> Recipe:
         learning_rate=1e-2,
         hold_share=0.3,
         annealed_share=0.0,
-        first_round=250,
+        first_round=250 if dim <= SOME_UNKNOWNS else 1000,
         num_particles=256,
-        num_aux=256 if few else 512,
+        num_aux=256 if few or dim > SOME_UNKNOWNS else 512,
         round_share=0.5,
-        round_tolerance=0.01 if few else 0.05 if dim <= SOME_UNKNOWNS else 0.02,
+        round_tolerance=0.01 if few else 0.05,
         quiet=0.3 if few else 0.0,
         most_own_weight=0.25,
         bridge_share=0.0,
