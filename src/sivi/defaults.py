@@ -30,9 +30,9 @@ from .warmup.gaussian import warmup_with_status
 ANNEALED_UP_TO = 10
 #: Up to this many unknowns the affine map is a full matrix, z as long as x, and the run shorter than above it.
 FULL_MATRIX_UP_TO = 128
-#: Up to this many unknowns the warm-up has all its starts, and the mixture short first rounds. With more unknowns what a
-#: short round gains is little, though it is not done yet; and pairs of components, which are most of an update's cost,
-#: are fewer.
+#: Up to this many unknowns the warm-up has all its starts, and the mixture short first rounds. With more unknowns what
+#: a short round gains is little, though it is not done yet; and pairs of components, which are most of the cost of an
+#: update, are fewer.
 SOME_UNKNOWNS = 50
 #: Low-rank directions of the affine map: few below `MORE_DIRECTIONS_FROM` unknowns; then as many as have
 #: `NUMBERS_IN_DIRECTIONS` numbers in all, within bounds.
