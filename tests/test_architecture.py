@@ -20,7 +20,7 @@ SOURCE = Path(sivi.__file__).parent
 TIERS = """
     _compiler
     _types _errors _version _programs _jaxprs _threefry _smooth
-    _arguments _renamed _progress _traced
+    _arguments _renamed _progress _interrupts _traced
     _backend _fields _random _host_random constraints schedules
     _repeats _layout _triangular coordinates _batches _networks optimizers stopping
     targets families

@@ -13,6 +13,11 @@ from ._types import KeyLike
 
 _T = TypeVar("_T")
 
+#: The largest count: programs hold them as 32-bit integers.
+MAX_COUNT = 2**31 - 1
+#: The ints that JAX makes keys of.
+MIN_KEY, MAX_KEY = -(2**63), 2**63 - 1
+
 
 def as_key(key: KeyLike, name: str = "key") -> PRNGKeyArray:
     """A typed JAX key from an int, a typed key or a raw (legacy) key.
@@ -30,6 +35,8 @@ def as_key(key: KeyLike, name: str = "key") -> PRNGKeyArray:
         Array(True, dtype=bool)
     """
     if isinstance(key, (int, np.integer)) and not isinstance(key, bool):
+        if not MIN_KEY <= key <= MAX_KEY:
+            raise ValueError(f"{name} must be an int from -2**63 to 2**63 - 1; got {_integer(int(key))}.")
         return jax.random.key(int(key))
     if isinstance(key, (jax.Array, np.ndarray)):
         if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) and key.shape == ():
@@ -48,8 +55,13 @@ def describe(value: object) -> str:
     """A short text of a value for error messages: arrays by dtype and shape."""
     if isinstance(value, (jax.Array, np.ndarray, jax.ShapeDtypeStruct)):
         return f"an array of dtype {value.dtype} and shape {tuple(value.shape)}"
-    text = repr(value)
+    text = _integer(value) if type(value) is int else repr(value)
     return text if len(text) <= 80 else f"a {type(value).__name__}"
+
+
+def _integer(number: int) -> str:
+    """An integer as text; of many digits, which Python would refuse to write or nobody would read, its size."""
+    return str(number) if number.bit_length() <= 128 else f"an integer of {number.bit_length():,} bits"
 
 
 def check_positive(name: str, value: object) -> float:
@@ -60,6 +72,8 @@ def check_positive(name: str, value: object) -> float:
         number = float(value)  # pyright: ignore[reportArgumentType]
     except (TypeError, ValueError):
         raise TypeError(f"{name} must be a positive number; got {describe(value)}.") from None
+    except OverflowError:
+        raise ValueError(f"{name} must be a positive, finite number; got {describe(value)}.") from None
     if not 0.0 < number < float("inf"):
         raise ValueError(f"{name} must be a positive, finite number; got {number}.")
     return number
@@ -76,7 +90,9 @@ def check_count(name: str, value: object, minimum: int = 1) -> int:
         raise TypeError(f"{name} must be an integer of at least {minimum}; got {describe(value)}.")
     number = operator.index(value)
     if number < minimum:
-        raise ValueError(f"{name} must be at least {minimum}; got {number}.")
+        raise ValueError(f"{name} must be at least {minimum}; got {_integer(number)}.")
+    if number > MAX_COUNT:
+        raise ValueError(f"{name} must be at most {MAX_COUNT} (2**31 - 1); got {_integer(number)}.")
     return number
 
 

@@ -79,7 +79,7 @@ def test_exit_codes_and_files(small, model, tmp_path, capsys, monkeypatch, level
     assert (out / "verdict.txt").exists()
     assert given == [{"key": 3}, {"key": 5, "effort": 2.0, "modes": False}]
     # The verdict of an earlier fit does not stay beside another.
-    assert fit(model, out, "--no-check") == 0
+    assert fit(model, out, "--no-check", "--overwrite") == 0
     assert not (out / "verdict.txt").exists()
     assert not (out / "verdict.sivi").exists()
 
@@ -92,8 +92,9 @@ def test_a_fit_that_could_not_be_checked_says_so(small, model, tmp_path, capsys,
     assert fit(model, tmp_path / "run") == 0
     assert "it was not checked: out of memory" in capsys.readouterr().err
     assert (tmp_path / "run" / "verdict.txt").read_text() == "not checked: out of memory\n"
+    again = ["--steps", "10", "--quiet", "--no-whiten", "--overwrite"]
     with pytest.raises(RuntimeError, match="out of memory"):
-        main(["--debug", "fit", str(model), "--out", str(tmp_path / "run"), "--steps", "10", "--quiet", "--no-whiten"])
+        main(["--debug", "fit", str(model), "--out", str(tmp_path / "run"), *again])
 
 
 def test_a_density_that_raises_while_it_is_fitted(small, model, tmp_path, capsys):

@@ -167,7 +167,7 @@ class TestFit:
             state = eqx.tree_at(lambda state: state.stop.end, made.run.state, jnp.int32(end))
             run = replace(made.run, settings=replace(made.settings, num_steps=num_steps), state=state)
             monkeypatch.setattr(_fit, "fit", lambda *arguments, **settings: replace(made, run=run))
-            return fit(model, tmp_path / "run")
+            return fit(model, tmp_path / "run", "--overwrite")
 
         assert ends(num_steps=10, end=10) == 130
         assert capsys.readouterr().out.splitlines()[-1] == "interrupted at update 4 of 10; continue with --resume"

@@ -61,13 +61,16 @@ def _probes(posterior: Posterior) -> list[EndProbe] | None:
     """A look at every repeat; None where a target cannot be evaluated now. What was fitted is not lost for it."""
     try:
         return probes_of(posterior)
-    except (Exception, KeyboardInterrupt):
+    except Exception:
         return None
 
 
 def cause_of_divergence(posterior: Posterior | None) -> str:
     """What is wrong with the density of a fit that has diverged, in sentences; empty if that is not seen."""
-    probes = None if posterior is None else _probes(posterior)
+    try:
+        probes = None if posterior is None else _probes(posterior)
+    except KeyboardInterrupt:  # the fit ends all the same
+        return ""
     if posterior is None or probes is None:
         return ""
     found = []

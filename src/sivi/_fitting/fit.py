@@ -8,6 +8,7 @@ from jaxtyping import Array, PyTree
 
 from .._arguments import check_count
 from .._errors import FitDiverged, FitWarning
+from .._interrupts import interrupts_kept
 from .._progress import ProgressBar
 from .._types import ArrayLike, KeyLike
 from ..coordinates import AffineMap
@@ -105,21 +106,26 @@ def fit(
     given = FitArguments(*settings, function=target)
     chunk_size = check_count("chunk_size", chunk_size)
     target = as_target(target, dim, like)
-    try:
-        with ProgressBar(None, 0, progress, unit="update") as bar:
-            visits = Visits(chunk_size, bar, tuple(callbacks), file)
-            if resume is None:
-                (run, affines), history = start(target, given, chunk_size, bar), {}
-            else:
-                run, affines, history = resumed(target, resume, given)
-            said = remarks_on_scale(run.settings, target, affines)
-            if said:
-                warnings.warn(FitWarning("\n".join(said)), stacklevel=2)
-            posterior = run_to_end(run, inputs_of(run.settings, target, affines), history, visits)
-            while posterior is None:  # once: a run with a critic is not given up
-                bar.phase("starting again with a critic")
-                run, affines = start(target, given, chunk_size, bar, given_up=(run, affines))
-                posterior = run_to_end(run, inputs_of(run.settings, target, affines), {}, visits)
-    except FitDiverged as error:
-        raise explained(error, given.function, cause_of_divergence(error.posterior)) from None
-    return ended(posterior, file, said)
+    with interrupts_kept():
+        try:
+            with ProgressBar(None, 0, progress, unit="update") as bar:
+                visits = Visits(chunk_size, bar, tuple(callbacks), file)
+                if resume is None:
+                    (run, affines), history = start(target, given, chunk_size, bar), {}
+                else:
+                    run, affines, history = resumed(target, resume, given)
+                said = remarks_on_scale(run.settings, target, affines)
+                if said:
+                    warnings.warn(FitWarning("\n".join(said)), stacklevel=2)
+                posterior = run_to_end(run, inputs_of(run.settings, target, affines), history, visits)
+                while posterior is None:  # once: a run with a critic is not given up
+                    bar.phase("starting again with a critic")
+                    run, affines = start(target, given, chunk_size, bar, given_up=(run, affines))
+                    posterior = run_to_end(run, inputs_of(run.settings, target, affines), {}, visits)
+        except FitDiverged as error:
+            raise explained(error, given.function, cause_of_divergence(error.posterior)) from None
+        try:
+            return ended(posterior, file, said)
+        except KeyboardInterrupt:
+            warnings.warn("fit was interrupted at its end: the posterior is whole, but unjudged.", stacklevel=2)
+            return posterior

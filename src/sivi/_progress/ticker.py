@@ -4,6 +4,9 @@ import contextlib
 import threading
 from collections.abc import Callable
 
+#: Seconds to wait for the thread; what it does takes a few milliseconds.
+_PATIENCE = 2.0
+
 
 class Ticker:
     """Calls `tick` every `seconds` until it is stopped. The first error of `tick` ends it, in silence.
@@ -32,6 +35,6 @@ class Ticker:
                 self._tick()
 
     def stop(self) -> None:
-        """Stop it, and wait until its thread is gone."""
+        """Stop it, and wait until its thread is gone: not for ever, since an interrupt may have left a lock closed."""
         self._stopped.set()
-        self._thread.join()
+        self._thread.join(_PATIENCE)

@@ -6,11 +6,13 @@ from typing import Any
 
 from .._fitting.resume import load
 from ..verdict.check import check
+from . import _codes
 from ._cache import add_cache_option
 from ._errors import UsageError
 from ._model_file import errors_of_the_model, load_target
 from ._output import writable_folder
-from ._verdict import CODES, write_verdict
+from ._streams import add_json_option, as_json
+from ._verdict import described, write_verdict
 
 _EPILOG = """\
 examples:
@@ -40,6 +42,7 @@ def add_to(commands: Any) -> None:
         "--effort", type=float, default=1.0, metavar="X", help="length of the chains (default: %(default)s)"
     )
     command.add_argument("--no-modes", action="store_true", help="do not look for modes")
+    add_json_option(command, "exit_code, fit, seed, verdict, files")
     add_cache_option(command)
     command.set_defaults(run=run)
 
@@ -50,11 +53,16 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"--effort must be a positive number; got {args.effort}.")
     if not Path(args.fit).is_file():
         raise UsageError(f"FIT must be a fit file; there is no file {args.fit!r}.")
-    target = load_target(args.model)
-    folder = writable_folder(str(Path(args.fit).parent), "the folder of FIT")
-    with errors_of_the_model(args.model):
-        posterior = load(args.fit, target)
-        verdict = check(posterior, key=args.seed, effort=args.effort, modes=not args.no_modes)
-    print(verdict)
-    print(f"\nwritten to {folder}: {', '.join(write_verdict(verdict, folder))}")
-    return 130 if verdict.interrupted else CODES[verdict.level]
+    with as_json(args) as found:
+        target = load_target(args.model)
+        folder = writable_folder(str(Path(args.fit).parent), "the folder of FIT")
+        with errors_of_the_model(args.model):
+            posterior = load(args.fit, target)
+            verdict = check(posterior, key=args.seed, effort=args.effort, modes=not args.no_modes)
+        print(verdict)
+        names = write_verdict(verdict, folder)
+        print(f"\nwritten to {folder}: {', '.join(names)}")
+        code = _codes.INTERRUPTED if verdict.interrupted else _codes.OF_LEVEL[verdict.level]
+        found |= {"exit_code": code, "fit": args.fit, "seed": args.seed, "verdict": described(verdict)}
+        found["files"] = [str(folder / name) for name in names]
+    return code

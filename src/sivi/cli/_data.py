@@ -6,6 +6,7 @@ from typing import Any
 
 from .. import datasets
 from ..verdict.tables import text_table
+from . import _codes
 from ._errors import UsageError
 
 _EPILOG = """\
@@ -53,7 +54,7 @@ def list_datasets(args: argparse.Namespace) -> int:
         rows.append([name, f"{about.num_data:,}", str(about.num_features), kind, here, about.licence, about.title])
     header = ["name", "rows", "features", "kind", "found in", "licence", "what"]
     print(text_table(header, rows, text=(0, 3, 4, 5, 6)))
-    return 0
+    return _codes.DONE
 
 
 def fetch(args: argparse.Namespace) -> int:
@@ -72,4 +73,4 @@ def fetch(args: argparse.Namespace) -> int:
             failed += 1
         else:
             print("\n".join(f"{name}: {path}" for path in location.files), flush=True)
-    return 1 if failed else 0
+    return _codes.FAILED if failed else _codes.DONE

@@ -19,6 +19,7 @@ from ..verdict.compare import compare
 from ..verdict.comparison import Comparison
 from ..verdict.reference import default_sampler
 from ..verdict.tables import text_table
+from . import _codes
 from ._cache import add_cache_option
 from ._demo_figures import plot_predictions
 from ._demo_kinetics import FIGURE, show_kinetics
@@ -92,7 +93,7 @@ def run(args: argparse.Namespace) -> int:
         print(f"figures in {folder}: {FIGURE}, marginals.png, pairs.png, predictions.png, traces.png")
     else:
         print("no figures: they need matplotlib (pip install 'sivi[plot]')")
-    return 0 if posterior.finished else 130
+    return _codes.DONE if posterior.finished else _codes.INTERRUPTED
 
 
 def _timed_fit(model: LogisticRegression, seed: int, num_steps: int | None) -> tuple[Posterior, float]:

@@ -19,6 +19,8 @@ _MOST_ROWS = 40  # of the printed summary
 _MOST_PANELS, _MOST_PAIRS = 16, 5  # variables in the figures
 _MOST_POINTS = 2000  # draws in the figure of pairs
 
+COLUMNS, QUANTILES = ("mean", "sd", "5%", "50%", "95%"), (0.05, 0.5, 0.95)
+
 NEEDS_ARVIZ = "a netCDF file needs ArviZ (pip install 'sivi[arviz]')"
 
 
@@ -43,6 +45,19 @@ def mixed(values: np.ndarray) -> np.ndarray:
     return np.swapaxes(values, 0, 1).reshape(-1, values.shape[-1])
 
 
+def rows(layout: Layout, values: np.ndarray) -> list[dict[str, str | float]]:
+    """What `summary` prints, of all entries, unrounded: for `--json`."""
+    points = mixed(values).astype(float)
+    found: list[dict[str, str | float]] = []
+    columns = [points.mean(0), points.std(0), *np.quantile(points, QUANTILES, axis=0)]
+    for i, name in enumerate(layout.element_names()):
+        found.append({"name": name, **{key: float(column[i]) for key, column in zip(COLUMNS, columns, strict=True)}})
+    if len(values) > 1:
+        for row, value in zip(found, split_rhat(values.astype(float)), strict=True):
+            row["rhat"] = float(value)
+    return found
+
+
 def summary(layout: Layout, values: np.ndarray) -> str:
     """A table of mean, sd and quantiles, one row per entry of a variable; with repeats also R-hat across them.
 
@@ -50,8 +65,8 @@ def summary(layout: Layout, values: np.ndarray) -> str:
     """
     names = layout.element_names()
     points = mixed(values).astype(float)
-    columns = [points.mean(0), points.std(0), *np.quantile(points, [0.05, 0.5, 0.95], axis=0)]
-    header = ["variable", "mean", "sd", "5%", "50%", "95%"]
+    columns = [points.mean(0), points.std(0), *np.quantile(points, QUANTILES, axis=0)]
+    header = ["variable", *COLUMNS]
     rows = []
     for i, name in enumerate(names[:_MOST_ROWS]):
         decimals = decimals_of(columns[1][i])

@@ -2,6 +2,7 @@
 
 import argparse
 import sys
+import time
 import warnings
 from pathlib import Path
 from typing import Any
@@ -14,12 +15,15 @@ from ..targets import Target
 from ..verdict.check import check
 from ..verdict.errors import errors_of_the_density
 from ..verdict.limits import BAD
+from . import _codes
 from ._cache import add_cache_option
-from ._draws import NEEDS_ARVIZ, entries, has_arviz, mixed, save_marginals_and_pairs, summary, write_draws
+from ._draws import NEEDS_ARVIZ, entries, has_arviz, mixed, rows, save_marginals_and_pairs, summary, write_draws
 from ._errors import UsageError
+from ._folder import refuse_to_replace
 from ._model_file import errors_of_the_model, load_target
 from ._output import save_figure, use_files_only, writable_folder
-from ._verdict import CODES, forget_verdict, write_text, write_verdict
+from ._streams import add_json_option, as_json
+from ._verdict import TEXT, described, forget_verdict, write_text, write_verdict
 
 _EPILOG = """\
 the model file defines one of
@@ -40,8 +44,27 @@ repeat; without ArviZ draws.npz, arrays by variable name), and, with matplotlib,
 and, for a vector of two unknowns, samples.png; the verdict of the check: verdict.txt, and verdict.sivi for
 sivi.load_verdict
 
+a folder that holds a fit is left alone without --resume or --overwrite
+
 exit codes: 0 the fit finished, 4 it did but the check found it bad, 130 it was interrupted (continue with --resume)
 """
+
+
+#: What `--json` prints.
+KEYS = (
+    "exit_code",
+    "finished",
+    "step",
+    "num_steps",
+    "repeats",
+    "dim",
+    "seed",
+    "seconds",
+    "variables",
+    "warnings",
+    "verdict",
+    "files",
+)
 
 
 def add_to(commands: Any) -> None:
@@ -71,9 +94,12 @@ def add_to(commands: Any) -> None:
     command.add_argument(
         "--num-samples", type=int, default=10_000, metavar="N", help="draws to write (default: %(default)s)"
     )
-    command.add_argument("--resume", action="store_true", help="continue from DIR/fit.sivi")
+    again = command.add_mutually_exclusive_group()
+    again.add_argument("--resume", action="store_true", help="continue from DIR/fit.sivi")
+    again.add_argument("--overwrite", action="store_true", help="replace the fit that is in DIR")
     command.add_argument("--no-check", action="store_true", help="do not check whether the fit can be believed")
     command.add_argument("--quiet", action="store_true", help="no progress bar, and no lines of progress")
+    add_json_option(command, f"{', '.join(KEYS)}")
     add_cache_option(command)
     command.set_defaults(run=run)
 
@@ -82,6 +108,18 @@ def run(args: argparse.Namespace) -> int:
     """Fit, print the summary, write the files, check."""
     if args.num_samples < 1:
         raise UsageError(f"--num-samples must be at least 1; got {args.num_samples}.")
+    folder = Path(args.out)
+    if not (args.resume or args.overwrite):
+        refuse_to_replace(folder / "fit.sivi", args.out)
+    with as_json(args) as found:
+        found |= dict.fromkeys(KEYS)
+        code = found["exit_code"] = _run(args, found)
+    return code
+
+
+def _run(args: argparse.Namespace, found: dict[str, Any]) -> int:
+    """The exit code; `found` gets what `--json` prints."""
+    begin = time.monotonic()
     target = load_target(args.model)
     folder = writable_folder(args.out)
     file = folder / "fit.sivi"
@@ -89,37 +127,54 @@ def run(args: argparse.Namespace) -> int:
         raise UsageError(f"--resume needs a fit to continue; there is no file {str(file)!r}.")
     posterior = _fit(target, args, file)
     values = entries(posterior, args.num_samples, args.seed)
-    print(summary(posterior.layout, values))
     forget_verdict(folder)
     posterior.save(file)
     draws = folder / ("draws.nc" if has_arviz() else "draws.npz")
     write_draws(posterior, draws, args.num_samples, args.seed)
+    print(summary(posterior.layout, values))
     written = [file.name, draws.name, *_figures(posterior, target, values, folder)]
     print(f"\nwritten to {folder}: {', '.join(written)}")
     if draws.suffix != ".nc":
         print(f"the draws are plain arrays: {NEEDS_ARVIZ}")
+    found |= {name: getattr(posterior, name) for name in ("finished", "step", "num_steps", "repeats", "dim")}
+    found |= {"seed": args.seed, "variables": rows(posterior.layout, values)}
+    found["warnings"] = [{"kind": remark.kind, "sentence": remark} for remark in posterior.warnings]
+    code = _codes.DONE
     if not posterior.finished:
         print(f"interrupted at update {posterior.step} of {posterior.num_steps}; continue with --resume")
-        return 130
-    return 0 if args.no_check else _check(posterior, args, folder)
+        code = _codes.INTERRUPTED
+    elif args.interrupts:  # when the fit was at its end
+        print("interrupted; the fit is finished, and not checked")
+        code = _codes.INTERRUPTED
+    elif not args.no_check:
+        code, names = _check(posterior, args, folder, found)
+        written += names
+    found |= {"files": [str(folder / name) for name in written], "seconds": time.monotonic() - begin}
+    return code
 
 
-def _check(posterior: Posterior, args: argparse.Namespace, folder: Path) -> int:
-    """Check the fit, whose files are written; the exit code."""
+def _check(
+    posterior: Posterior, args: argparse.Namespace, folder: Path, found: dict[str, Any]
+) -> tuple[int, list[str]]:
+    """Check the fit, whose files are written; the exit code, and the names of files."""
     try:
         verdict = check(posterior, key=args.seed)
     except KeyboardInterrupt:
         print("sivi: the fit is written; its check was interrupted", file=sys.stderr)
-        return 130
+        return _codes.INTERRUPTED, []
     except Exception as error:  # nothing is wrong with the fit's files
         if args.debug:
             raise
         sentence = f"not checked: {' '.join(str(error).split())}"
         write_text(sentence, folder)
         print(f"sivi: the fit is written; it was {sentence}", file=sys.stderr)
-        return 0
-    print(f"\n{verdict}\n\nwritten to {folder}: {', '.join(write_verdict(verdict, folder))}")
-    return 130 if verdict.interrupted else CODES[BAD] if verdict.level == BAD else 0
+        return _codes.DONE, [TEXT]
+    found["verdict"] = described(verdict)
+    names = write_verdict(verdict, folder)
+    print(f"\n{verdict}\n\nwritten to {folder}: {', '.join(names)}")
+    if verdict.interrupted:
+        return _codes.INTERRUPTED, names
+    return _codes.IS_BAD if verdict.level == BAD else _codes.DONE, names
 
 
 def _fit(target: Target, args: argparse.Namespace, file: Path) -> Posterior:
@@ -135,7 +190,10 @@ def _fit(target: Target, args: argparse.Namespace, file: Path) -> Posterior:
             progress=not args.quiet,
             checkpoint=file,
             resume=file if args.resume else None,
-            callbacks=[lambda _: forget_verdict(file.parent)],  # that of an earlier fit, which the checkpoint replaces
+            callbacks=[
+                lambda _: forget_verdict(file.parent),  # that of an earlier fit, which the checkpoint replaces
+                lambda _: bool(args.interrupts),  # one that something has caught on its way
+            ],
         )
     for remark in posterior.warnings:
         print(f"sivi: warning: {remark}", file=sys.stderr)

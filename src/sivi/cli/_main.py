@@ -6,11 +6,16 @@ import traceback
 from collections.abc import Sequence
 
 from .._errors import FitDiverged, SiviError
+from .._interrupts import interrupts_kept
 from .._version import __version__
-from . import _check, _data, _demo, _fit, _paper, _sample
+from . import _check, _codes, _data, _demo, _fit, _paper, _sample
 from ._cache import use_cache
+from ._codes import table
 from ._errors import UsageError
+from ._interrupts import Interrupts
 from ._log import log_lines
+from ._numbers import check_numbers
+from ._streams import flush_output, forgiving_streams
 
 _EPILOG = """\
 examples:
@@ -23,8 +28,7 @@ examples:
   sivi data list                           the datasets, and which are on this machine
   sivi paper list                          the tables and figures of the SIVI-SM paper, to run again
 
-exit codes: 0 done, 1 the fit diverged, a job of an experiment failed or not all data were fetched,
-2 wrong input, 3 a checked fit is doubtful, 4 it is bad, 130 interrupted
+exit codes:
 """
 
 
@@ -33,7 +37,7 @@ def parser() -> argparse.ArgumentParser:
     top = argparse.ArgumentParser(
         prog="sivi",
         description="Semi-implicit variational inference: fit a flexible posterior to any log density.",
-        epilog=_EPILOG,
+        epilog=_EPILOG + table(),
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     top.add_argument("--version", action="version", version=f"sivi {__version__}")
@@ -47,20 +51,36 @@ def parser() -> argparse.ArgumentParser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line and return its exit code."""
     args = parser().parse_args(argv)
-    with log_lines():
+    args.interrupts = Interrupts()
+    with args.interrupts.counted(), interrupts_kept(), forgiving_streams(), log_lines():
         return _run(args)
 
 
 def _run(args: argparse.Namespace) -> int:
     try:
+        check_numbers(args)
         use_cache(args)
-        return args.run(args)
+        code = args.run(args)
+        flush_output()
+        return code
     except KeyboardInterrupt:
-        return _report("interrupted", 130, args.debug)
+        return _report("interrupted", _codes.INTERRUPTED, args.debug)
     except FitDiverged as error:
-        return _report(str(error), 1, args.debug)
+        return _report(str(error), _codes.FAILED, args.debug)
     except (UsageError, SiviError, ImportError, OSError, TypeError, ValueError) as error:
-        return _report(str(error), 2, args.debug)
+        return _report(str(error), _codes.WRONG_INPUT, args.debug)
+    except Exception as error:
+        if args.debug:
+            raise
+        return _report(_unexpected(error), _codes.UNEXPECTED, args.debug)
+
+
+def _unexpected(error: Exception) -> str:
+    """An error that nobody has foreseen, in one sentence."""
+    first = next(iter(str(error).strip().splitlines()), "")
+    if isinstance(error, MemoryError) or "RESOURCE_EXHAUSTED" in first:
+        return f"there is not enough memory for this ({first or 'no more is known'}); ask for fewer draws or repeats."
+    return f"unexpected {type(error).__name__}: {first} (`sivi --debug` before the command shows where)"
 
 
 def _report(message: str, code: int, debug: bool) -> int:

@@ -9,6 +9,7 @@ from typing import Any
 from .._storage.atomic import write_whole
 from ..experiments import EXPERIMENTS, MODES, Experiment, Outcome, Results, load, load_related, page, result_name, run
 from ..verdict.tables import text_table
+from . import _codes
 from ._cache import add_cache_option
 from ._errors import UsageError
 from ._output import save_figure, use_files_only, writable_folder
@@ -106,7 +107,7 @@ def list_experiments(args: argparse.Namespace) -> int:
         jobs = "/".join(str(len(experiment.jobs(mode, experiment.default_seeds(mode)))) for mode in MODES)
         rows.append([name, experiment.title, experiment.paper, jobs, "; ".join(states) or "not run"])
     print(text_table(["name", "what", "in the paper", "jobs quick/full", f"in {args.out}"], rows, text=(0, 1, 2, 4)))
-    return 0
+    return _codes.DONE
 
 
 def _state(experiment: Experiment, results: Results) -> str:
@@ -131,7 +132,7 @@ def run_experiments(args: argparse.Namespace) -> int:
     failed = [experiment.name for experiment in chosen if _run_one(experiment, args, folder, figures).failures]
     if not figures:
         print(_NO_FIGURES)
-    return 1 if failed else 0
+    return _codes.FAILED if failed else _codes.DONE
 
 
 def _run_one(experiment: Experiment, args: argparse.Namespace, folder: Path, figures: bool) -> Outcome:
@@ -196,4 +197,4 @@ def report(args: argparse.Namespace) -> int:
     write_whole(file, lambda path: path.write_text(text))
     missing = [name for name in EXPERIMENTS if name not in by_name]
     print(f"written: {file}, of {', '.join(by_name)}" + (f"; not run: {', '.join(missing)}" if missing else ""))
-    return 0
+    return _codes.DONE

@@ -5,8 +5,10 @@ from pathlib import Path
 from typing import Any
 
 from .._fitting.resume import load
-from ._draws import NEEDS_ARVIZ, entries, has_arviz, summary, write_draws
+from . import _codes
+from ._draws import NEEDS_ARVIZ, entries, has_arviz, rows, summary, write_draws
 from ._errors import UsageError
+from ._streams import add_json_option, as_json
 
 _EPILOG = """\
 examples:
@@ -36,19 +38,24 @@ def add_to(commands: Any) -> None:
         metavar="FILE",
         help="file for the draws, .nc or .npz (default: draws.nc, or draws.npz where ArviZ is not installed)",
     )
+    add_json_option(command, "exit_code, seed, variables, files")
     command.set_defaults(run=run)
 
 
 def run(args: argparse.Namespace) -> int:
-    """Load, print the summary, write the draws."""
+    """Load, write the draws, print their summary."""
     if args.num < 1:
         raise UsageError(f"--num must be at least 1; got {args.num}.")
     file = _file(args.out)
     posterior = load(args.fit)
-    print(summary(posterior.layout, entries(posterior, args.num, args.seed)))
     write_draws(posterior, file, args.num, args.seed)
-    print(f"\nwritten: {file}")
-    return 0
+    values = entries(posterior, args.num, args.seed)
+    with as_json(args) as found:
+        print(summary(posterior.layout, values))
+        print(f"\nwritten: {file}")
+        found |= {"exit_code": _codes.DONE, "seed": args.seed, "variables": rows(posterior.layout, values)}
+        found["files"] = [str(file)]
+    return _codes.DONE
 
 
 def _file(out: str | None) -> Path:

@@ -1,15 +1,24 @@
-"""A verdict on the command line: printed, written beside its fit, and as an exit code."""
+"""A verdict on the command line: printed, written beside its fit, and as JSON."""
 
 from pathlib import Path
+from typing import Any
 
 from .._storage.atomic import write_whole
-from ..verdict.limits import BAD, DOUBTFUL, NO_FAULT
 from ..verdict.result import Verdict
 
 FILE, TEXT = "verdict.sivi", "verdict.txt"
 
-#: Exit codes of `sivi check` by level.
-CODES = {NO_FAULT: 0, DOUBTFUL: 3, BAD: 4}
+
+def described(verdict: Verdict) -> dict[str, Any]:
+    """A verdict for `--json`."""
+    return {
+        "level": verdict.level,
+        "findings": [finding._asdict() for finding in verdict.findings],
+        "not_looked_at": verdict.not_looked_at,
+        "memory": verdict.memory,
+        "seconds": verdict.cost.seconds,
+        "interrupted": verdict.interrupted,
+    }
 
 
 def write_verdict(verdict: Verdict, folder: Path) -> list[str]:
