@@ -21,7 +21,8 @@ TIERS = """
     _compiler
     _types _errors _version _programs _jaxprs _threefry _smooth
     _arguments _renamed _progress _interrupts _traced
-    _backend _fields _random _host_random constraints schedules
+    _fields
+    _backend _random _host_random constraints schedules
     _repeats _layout _triangular coordinates _batches _networks optimizers stopping
     targets families
     _draws _densities _at_draws

@@ -1,8 +1,10 @@
 """Conversions and checks of arguments: the messages name the argument, the rule and the value."""
 
+import contextlib
+import math
 import operator
-from collections.abc import Callable
-from typing import Any, SupportsIndex, TypeVar
+from collections.abc import Callable, Iterable
+from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
@@ -42,7 +44,8 @@ def as_key(key: KeyLike, name: str = "key") -> PRNGKeyArray:
         if jnp.issubdtype(key.dtype, jax.dtypes.prng_key) and key.shape == ():
             return key
         if key.dtype == np.uint32 and key.ndim == 1:
-            return jax.random.wrap_key_data(jnp.asarray(key))
+            with contextlib.suppress(TypeError, ValueError):  # of another length than that of a key
+                return jax.random.wrap_key_data(jnp.asarray(key))
     raise TypeError(f"{name} must be an int or one JAX random key; got {describe(key)}.")
 
 
@@ -66,16 +69,11 @@ def _integer(number: int) -> str:
 
 def check_positive(name: str, value: object) -> float:
     """`value` as a positive, finite float, or an error that names the argument, the rule and the value."""
-    if isinstance(value, (str, bytes, bool)) or np.ndim(value) != 0:  # pyright: ignore[reportArgumentType]
+    number = _as_float(value)
+    if number is None:
         raise TypeError(f"{name} must be a positive number; got {describe(value)}.")
-    try:
-        number = float(value)  # pyright: ignore[reportArgumentType]
-    except (TypeError, ValueError):
-        raise TypeError(f"{name} must be a positive number; got {describe(value)}.") from None
-    except OverflowError:
-        raise ValueError(f"{name} must be a positive, finite number; got {describe(value)}.") from None
-    if not 0.0 < number < float("inf"):
-        raise ValueError(f"{name} must be a positive, finite number; got {number}.")
+    if not 0.0 < number < math.inf:
+        raise ValueError(f"{name} must be a positive, finite number; got {_got(value, number)}.")
     return number
 
 
@@ -86,14 +84,105 @@ def check_not_negative(name: str, value: object) -> float:
 
 def check_count(name: str, value: object, minimum: int = 1) -> int:
     """`value` as an int, or an error that names the argument, the rule and the value."""
-    if isinstance(value, bool) or not isinstance(value, SupportsIndex):
+    try:
+        number = None if isinstance(value, bool) or _is_bool_array(value) else operator.index(value)  # pyright: ignore[reportArgumentType]
+    except TypeError:
+        number = None
+    if number is None:
         raise TypeError(f"{name} must be an integer of at least {minimum}; got {describe(value)}.")
-    number = operator.index(value)
     if number < minimum:
         raise ValueError(f"{name} must be at least {minimum}; got {_integer(number)}.")
     if number > MAX_COUNT:
         raise ValueError(f"{name} must be at most {MAX_COUNT} (2**31 - 1); got {_integer(number)}.")
     return number
+
+
+def check_number(name: str, value: object) -> float:
+    """`value` as a finite float, or an error that names the argument, the rule and the value."""
+    number = _as_float(value)
+    if number is None:
+        raise TypeError(f"{name} must be a number; got {describe(value)}.")
+    if not math.isfinite(number):
+        raise ValueError(f"{name} must be a finite number; got {_got(value, number)}.")
+    return number
+
+
+def check_share(name: str, value: object, what: str = "a number in [0, 1)") -> float:
+    """`value` as a float in [0, 1), or an error that names the argument, the rule `what` and the value."""
+    number = _as_float(value)
+    if number is None:
+        raise TypeError(f"{name} must be {what}; got {describe(value)}.")
+    if not 0.0 <= number < 1.0:
+        raise ValueError(f"{name} must be {what}; got {_got(value, number)}.")
+    return number
+
+
+def check_flag(name: str, value: object) -> bool:
+    """True or False, and not what Python takes for one of them."""
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name} must be True or False; got {describe(value)}.")
+    return bool(value)
+
+
+def check_choice(name: str, choices: Iterable[str], value: object) -> str:
+    """One of some names."""
+    choices = list(choices)
+    if not isinstance(value, str) or value not in choices:
+        names = " or ".join(map(repr, choices)) if len(choices) == 2 else f"one of {', '.join(map(repr, choices))}"
+        raise ValueError(f"{name} must be {names}; got {describe(value)}.")
+    return value
+
+
+def check_numbers(name: str, value: object, what: str = "an array of numbers") -> np.ndarray:
+    """`value` as an array of real numbers in a type of their own; `what` says in an error what it must be.
+
+    An array that JAX is tracing has no values, and is refused.
+    """
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError):  # lists of several lengths, and what is being traced
+        array = None
+    if array is None or not (jnp.issubdtype(array.dtype, np.number) or array.dtype == bool) or np.iscomplexobj(array):
+        raise TypeError(f"{name} must be {what}; got {describe(value)}.")
+    return array
+
+
+def check_finite(name: str, array: np.ndarray) -> np.ndarray:
+    """Refuse an array with numbers that are not finite."""
+    if not (finite := np.isfinite(array)).all():
+        raise ValueError(f"{name} must be finite; {int((~finite).sum())} of {finite.size} numbers are not.")
+    return array
+
+
+def check_function(name: str, value: object, what: str = "a function") -> Callable[..., Any]:
+    """`value`, if it can be called and is no class."""
+    if isinstance(value, type) or not callable(value):
+        raise TypeError(f"{name} must be {what}; got {describe(value)}.")
+    return value
+
+
+def _as_float(value: object) -> float | None:
+    """A real number as a float; None of anything else, and of numbers that JAX is tracing."""
+    dtype = getattr(value, "dtype", None)
+    if isinstance(value, (str, bytes, bool)) or _is_bool_array(value):
+        return None
+    if dtype is not None and (np.ndim(value) or jnp.issubdtype(dtype, np.complexfloating)):  # pyright: ignore[reportArgumentType]
+        return None
+    try:
+        return float(value)  # pyright: ignore[reportArgumentType]
+    except OverflowError:  # an int beyond all floats
+        return math.inf
+    except (TypeError, ValueError):
+        return None
+
+
+def _got(value: object, number: float) -> float | str:
+    """The number in an error; of an int beyond all floats, its size."""
+    return describe(value) if isinstance(value, int) and math.isinf(number) else number
+
+
+def _is_bool_array(value: object) -> bool:
+    return getattr(value, "dtype", None) == np.bool_
 
 
 def check_optional(check: Callable[[str, object], _T], name: str, value: object) -> _T | None:

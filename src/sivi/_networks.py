@@ -8,12 +8,21 @@ import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, Key, PRNGKeyArray
+from jaxtyping import Array, Float, Key
 
-from ._arguments import as_key, check_count, default_float, describe
+from ._arguments import (
+    as_key,
+    check_choice,
+    check_count,
+    check_flag,
+    check_number,
+    check_positive,
+    default_float,
+    describe,
+)
 from ._host_random import split, uniforms
 from ._random import side_by_side
-from ._types import Activation
+from ._types import Activation, KeyLike
 
 #: Activations that are known by name, and so can be stored in a fit file.
 ACTIVATIONS: dict[str, Activation] = {
@@ -28,15 +37,30 @@ ACTIVATIONS: dict[str, Activation] = {
 
 def as_activation(activation: str | Activation) -> Activation:
     """The function of an activation given by name or as a function."""
-    if callable(activation):
-        return activation
-    if activation not in ACTIVATIONS:
+    if isinstance(activation, str) and activation in ACTIVATIONS:
+        return ACTIVATIONS[activation]
+    if isinstance(activation, type) or not callable(activation):
         raise ValueError(f"activation must be a function or one of {sorted(ACTIVATIONS)}; got {describe(activation)}.")
-    return ACTIVATIONS[activation]
+    if activation not in ACTIVATIONS.values():
+        _check_elementwise(activation)
+    return activation
+
+
+def _check_elementwise(activation: Activation) -> None:
+    like = jax.ShapeDtypeStruct((2,), default_float())
+    try:
+        out = jax.eval_shape(activation, like)
+    except Exception as error:
+        error.add_note("(raised by the function given as activation, called with a vector of shape (2,))")
+        raise
+    if getattr(out, "shape", None) != like.shape:
+        raise ValueError(f"activation must return an array of the shape that it is given, (2,); got {describe(out)}.")
 
 
 def as_widths(hidden: Sequence[int]) -> tuple[int, ...]:
     """Widths of hidden layers, each at least 1."""
+    if not isinstance(hidden, Sequence) or isinstance(hidden, (str, bytes)):
+        raise TypeError(f"hidden must be a sequence of widths, such as (64, 64); got {describe(hidden)}.")
     return tuple(check_count("hidden", width) for width in hidden)
 
 
@@ -87,7 +111,7 @@ class MLP(eqx.Module):
         skip: Add A x, where A starts as `skip_scale` times the (possibly rectangular) identity.
         skip_scale: See `skip`.
         final_scale: Factor on the last layer's initial weights.
-        key: Random key of the initial weights.
+        key: An int or a JAX key, of the initial weights.
 
     Example:
         >>> net = MLP(3, 2, hidden=(50, 50), activation="relu", key=jax.random.key(0))
@@ -109,7 +133,7 @@ class MLP(eqx.Module):
         skip: bool = False,
         skip_scale: float = 1.0,
         final_scale: float = 1.0,
-        key: PRNGKeyArray,
+        key: KeyLike,
     ):
         widths = [in_dim, *as_widths(hidden), out_dim]
         self.layers = tuple(Linear.initial(widths, split(as_key(key), len(widths) - 1), final_scale))
@@ -140,8 +164,7 @@ class LogVariance(eqx.Module):
     kind: str = eqx.field(static=True)
 
     def __check_init__(self) -> None:
-        if self.kind not in ("smooth", "clamp"):
-            raise ValueError(f"floor must be 'smooth' or 'clamp'; got {describe(self.kind)}.")
+        check_choice("floor", ("smooth", "clamp"), self.kind)
 
     def sigma(self, raw: Float[Array, " dim"]) -> Float[Array, " dim"]:
         """σ. As the root of a sum, not as exp of half the logarithm: XLA would evaluate that at every use of σ."""
@@ -185,7 +208,7 @@ class LocationScale(eqx.Module):
         sigma_init: σ at the start.
         sigma_floor: σ never falls below this.
         floor: `"smooth"`, or `"clamp"`: the hard clamp the paper's experiments used, without gradient below.
-        key: Random key of the initial weights.
+        key: An int or a JAX key, of the initial weights.
     """
 
     mean: MLP
@@ -207,16 +230,18 @@ class LocationScale(eqx.Module):
         sigma_init: float = 1.0,
         sigma_floor: float = DEFAULT_FLOOR,
         floor: str = "smooth",
-        key: PRNGKeyArray,
+        key: KeyLike,
     ):
         latent_dim, dim = check_count("latent_dim", latent_dim), check_count("dim", dim)
-        if not 0 < sigma_floor < sigma_init < math.inf:
+        check_flag("skip", skip)
+        skip_scale, final_scale = check_number("skip_scale", skip_scale), check_number("final_scale", final_scale)
+        sigma_init, sigma_floor = check_positive("sigma_init", sigma_init), check_positive("sigma_floor", sigma_floor)
+        if not sigma_floor < sigma_init:
             raise ValueError(
                 "sigma_floor and sigma_init must satisfy 0 < sigma_floor < sigma_init; "
                 f"got {sigma_floor} and {sigma_init}."
             )
-        if scale not in ("global", "network"):
-            raise ValueError(f"scale must be 'global' or 'network'; got {describe(scale)}.")
+        check_choice("scale", ("global", "network"), scale)
         mean_key, scale_key = split(as_key(key))
         self.mean = MLP(
             latent_dim,

@@ -14,7 +14,8 @@ from jax.flatten_util import ravel_pytree
 from jaxtyping import PyTree
 
 from ._arguments import describe
-from .schedules import RunLike, Schedule, as_schedule
+from ._fields import positive_field, share_field
+from .schedules import RunLike, Schedule, as_positive_schedule
 
 
 class Optimizer(eqx.Module):
@@ -43,10 +44,10 @@ class Adam(Optimizer):
         >>> optimizer = Adam(StepDecay(1e-3, factor=0.9, every=1000), b2=0.99)
     """
 
-    learning_rate: Schedule = eqx.field(converter=partial(as_schedule, name="learning_rate"))
-    b1: float = eqx.field(static=True, converter=float, default=0.9)
-    b2: float = eqx.field(static=True, converter=float, default=0.999)
-    eps: float = eqx.field(static=True, converter=float, default=1e-8)
+    learning_rate: Schedule = eqx.field(converter=partial(as_positive_schedule, name="learning_rate"))
+    b1: float = share_field("b1", 0.9)
+    b2: float = share_field("b2", 0.999)
+    eps: float = positive_field("eps", 1e-8)
 
     def bind(self, run: RunLike) -> "Adam":
         return Adam(self.learning_rate.bind(run), self.b1, self.b2, self.eps)
@@ -67,9 +68,9 @@ class RMSProp(Optimizer):
         >>> optimizer = RMSProp(1e-3, decay=0.9, eps=1.0)
     """
 
-    learning_rate: Schedule = eqx.field(converter=partial(as_schedule, name="learning_rate"))
-    decay: float = eqx.field(static=True, converter=float, default=0.9)
-    eps: float = eqx.field(static=True, converter=float, default=1e-8)
+    learning_rate: Schedule = eqx.field(converter=partial(as_positive_schedule, name="learning_rate"))
+    decay: float = share_field("decay", 0.9)
+    eps: float = positive_field("eps", 1e-8)
 
     def bind(self, run: RunLike) -> "RMSProp":
         return RMSProp(self.learning_rate.bind(run), self.decay, self.eps)

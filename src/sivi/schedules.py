@@ -7,13 +7,15 @@ objective: the timeline, and how minibatches follow each other.
 
 import abc
 import dataclasses
+import math
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Int
 
-from ._arguments import describe
+from ._arguments import check_number, describe
+from ._fields import count_field, number_field, positive_field, share_field
 from ._renamed import SCHEDULES, TIMELINE, old_names, renamed
 
 
@@ -105,6 +107,11 @@ class Schedule(eqx.Module):
         """The value at step 0, where it is a setting of the schedule; None where it has to be computed."""
         return None
 
+    @property
+    def bounds(self) -> tuple[float, float] | None:
+        """The least value and the largest, where they follow from the settings; None where they do not."""
+        return None
+
 
 class Constant(Schedule):
     """The same value at every step.
@@ -114,11 +121,15 @@ class Constant(Schedule):
         0.5
     """
 
-    value: float = eqx.field(static=True, converter=float)
+    value: float = number_field("value")
 
     @property
     def start_value(self) -> float:
         return self.value
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        return self.value, self.value
 
     def __call__(self, step: Array | int) -> Array:
         return jnp.asarray(self.value, float)
@@ -132,13 +143,19 @@ class StepDecay(Schedule):
         0.25
     """
 
-    initial: float = eqx.field(static=True, converter=float)
-    factor: float = eqx.field(static=True, converter=float)
-    every: int = eqx.field(static=True, converter=int)
+    initial: float = number_field("initial")
+    factor: float = positive_field("factor")
+    every: int = count_field("every")
 
     @property
     def start_value(self) -> float:
         return self.initial
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        # Far away the value is zero, or grows without limit.
+        far = 0.0 if self.factor <= 1.0 else math.copysign(math.inf, self.initial)
+        return min(self.initial, far), max(self.initial, far)
 
     def __call__(self, step: Array | int) -> Array:
         return self.initial * jnp.asarray(self.factor, float) ** (step // self.every)
@@ -166,18 +183,18 @@ class Cosine(_RelativeSchedule):
         (0.5, 1.0)
     """
 
-    initial: float = eqx.field(static=True, converter=float)
-    final: float = eqx.field(static=True, converter=float, default=0.0)
-    hold: float = eqx.field(static=True, converter=float, default=0.0)
+    initial: float = number_field("initial")
+    final: float = number_field("final", 0.0)
+    hold: float = share_field("hold", 0.0, "a share of the run in [0, 1)")
     timeline: Timeline | None = None
-
-    def __check_init__(self) -> None:
-        if not 0 <= self.hold < 1:
-            raise ValueError(f"hold must be a share of the run in [0, 1); got {self.hold}.")
 
     @property
     def start_value(self) -> float:
         return self.initial
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        return min(self.initial, self.final), max(self.initial, self.final)
 
     def bind(self, run: RunLike) -> "Cosine":
         return Cosine(self.initial, self.final, self.hold, Timeline.of(run))
@@ -199,10 +216,10 @@ class Ramp(_RelativeSchedule):
         (0.1, 0.6, 1.0)
     """
 
-    start: float = eqx.field(static=True, converter=float, default=0.1)
-    end: float = eqx.field(static=True, converter=float, default=1.0)
-    until: float = eqx.field(static=True, converter=float, default=0.45)
-    after: float = eqx.field(static=True, converter=float, default=0.0)
+    start: float = number_field("start", 0.1)
+    end: float = number_field("end", 1.0)
+    until: float = number_field("until", 0.45)
+    after: float = number_field("after", 0.0)
     timeline: Timeline | None = None
 
     def __check_init__(self) -> None:
@@ -214,6 +231,10 @@ class Ramp(_RelativeSchedule):
     @property
     def start_value(self) -> float:
         return self.start
+
+    @property
+    def bounds(self) -> tuple[float, float]:
+        return min(self.start, self.end), max(self.start, self.end)
 
     def bind(self, run: RunLike) -> "Ramp":
         return Ramp(self.start, self.end, self.until, self.after, Timeline.of(run))
@@ -227,9 +248,28 @@ def as_schedule(value: int | float | Schedule, name: str) -> Schedule:
     """A schedule from a number or a schedule."""
     if isinstance(value, Schedule):
         return value
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return Constant(float(value))
-    raise TypeError(f"{name} must be a number or a sivi.schedules.Schedule; got {describe(value)}.")
+    if isinstance(value, type | str | bool | None):
+        raise TypeError(f"{name} must be a number or a sivi.schedules.Schedule; got {describe(value)}.")
+    return Constant(check_number(name, value))
+
+
+def as_positive_schedule(value: int | float | Schedule, name: str) -> Schedule:
+    """A schedule, or a number, of rates: never negative, and not zero all the time."""
+    schedule = as_schedule(value, name)
+    if schedule.bounds is not None and not (schedule.bounds[0] >= 0.0 and schedule.bounds[1] > 0.0):
+        given = value if isinstance(value, Schedule) else schedule.start_value
+        raise ValueError(f"{name} must be positive, and never below zero in a schedule; got {given}.")
+    return schedule
+
+
+def as_share_schedule(value: int | float | Schedule, name: str, what: str) -> Schedule:
+    """A schedule, or a number, of shares between 0 and 1; `what` says in an error what it gives."""
+    schedule = as_schedule(value, name)
+    if schedule.bounds is not None and not 0.0 <= schedule.bounds[0] <= schedule.bounds[1] <= 1.0:
+        low, high = schedule.bounds
+        got = f"{low}" if low == high else f"one from {low} to {high}"
+        raise ValueError(f"{name} must give {what}, between 0 and 1; got {got}.")
+    return schedule
 
 
 _Module = TypeVar("_Module", bound=eqx.Module)

@@ -247,5 +247,5 @@ def test_the_bound_is_in_nats_of_x():
 
 
 def test_bad_settings():
-    with pytest.raises(ValueError, match="gradient must be one of 'path', 'full'; got 'both'"):
+    with pytest.raises(ValueError, match="gradient must be 'path' or 'full'; got 'both'"):
         MixtureKL(gradient="both")

@@ -5,6 +5,8 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from .._arguments import check_flag, check_number
+from .._fields import flag_field, number_field
 from .._networks import MLP, as_activation, as_widths
 from .._types import Activation, Scalar
 from ..families import Family, SemiImplicit
@@ -30,14 +32,16 @@ class MLPCritic(CriticSettings):
 
     hidden: tuple[int, ...] = eqx.field(static=True, converter=as_widths, default=(128, 128))
     activation: Activation = eqx.field(static=True, converter=as_activation, default="silu")
-    skip: bool = eqx.field(static=True, converter=bool, default=False)
-    final_scale: float = eqx.field(static=True, converter=float, default=1.0)
+    skip: bool = flag_field("skip", False)
+    final_scale: float = number_field("final_scale", 1.0)
     skip_scale: float | None = eqx.field(static=True, default=0.0)
 
     def __post_init__(self) -> None:
-        if self.skip_scale and not self.skip:
-            raise ValueError(f"skip_scale must be 0 without skip; got {self.skip_scale}.")
-        self.skip_scale = float(self.skip_scale or 0.0) if self.skip else None
+        skip = check_flag("skip", self.skip)
+        scale = 0.0 if self.skip_scale is None else check_number("skip_scale", self.skip_scale)
+        if scale and not skip:
+            raise ValueError(f"skip_scale must be 0 without skip; got {scale}.")
+        self.skip_scale = scale if skip else None
 
     def check(self, family: Family) -> None:
         """Any family will do."""

@@ -31,6 +31,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from .._arguments import default_float, describe
 from .._backend import matmul_highest
+from .._fields import number_field
 from .._networks import MLP, LocationScale, as_activation, as_widths
 from .._random import noise_is_together, normals
 from .._triangular import inverse_of_lower
@@ -65,7 +66,7 @@ class StructuredCritic(CriticSettings):
 
     hidden: tuple[int, ...] = eqx.field(static=True, converter=as_widths, default=(128, 128))
     activation: Activation = eqx.field(static=True, converter=as_activation, default="silu")
-    final_scale: float = eqx.field(static=True, converter=float, default=0.01)
+    final_scale: float = number_field("final_scale", 0.01)
 
     def suits(self, family: Family) -> bool:
         """Whether a family is of the kind that this critic is built around."""

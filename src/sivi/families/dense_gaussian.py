@@ -18,7 +18,7 @@ from .._arguments import default_float
 from .._backend import matmul_highest
 from .._networks import LocationScale, LocationScaleSettings
 from .._triangular import inverse_of_lower
-from .._types import Scalar
+from .._types import KeyLike, Scalar
 from .base import Conditional, ConditionalDistribution, normal_noise
 from .diagonal_gaussian import GaussianAt
 
@@ -67,7 +67,7 @@ class DenseGaussian(Conditional):
     Args:
         latent_dim: Length of z.
         dim: Length of x.
-        key: Random key of the initial weights.
+        key: An int or a JAX key, of the initial weights.
         **networks: Settings of the networks μ and σ, such as `hidden`: those of `sivi.families.LocationScale`. They
             give mean and scales in the basis.
 
@@ -82,7 +82,7 @@ class DenseGaussian(Conditional):
     networks: LocationScale
     triangles: Float[Array, "dim dim"]
 
-    def __init__(self, latent_dim: int, dim: int, *, key: PRNGKeyArray, **networks: Unpack[LocationScaleSettings]):
+    def __init__(self, latent_dim: int, dim: int, *, key: KeyLike, **networks: Unpack[LocationScaleSettings]):
         self.networks = LocationScale(latent_dim, dim, key=key, **networks)
         self.latent_dim, self.dim = int(latent_dim), int(dim)
         # The diagonal is not used.

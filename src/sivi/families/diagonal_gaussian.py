@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from .._backend import matmul_highest
 from .._networks import LocationScale, LocationScaleSettings
-from .._types import Scalar
+from .._types import KeyLike, Scalar
 from .base import Conditional, ConditionalDistribution, normal_noise
 
 #: Largest error, in nats, that rounding may make in a log density from products of matrices.
@@ -88,7 +88,7 @@ class DiagonalGaussian(Conditional):
     Args:
         latent_dim: Length of z.
         dim: Length of x.
-        key: Random key of the initial weights.
+        key: An int or a JAX key, of the initial weights.
         **networks: Settings of the networks μ and σ, such as `hidden`: those of `sivi.families.LocationScale`.
 
     Example:
@@ -103,7 +103,7 @@ class DiagonalGaussian(Conditional):
     dim: int = eqx.field(static=True)
     networks: LocationScale
 
-    def __init__(self, latent_dim: int, dim: int, *, key: PRNGKeyArray, **networks: Unpack[LocationScaleSettings]):
+    def __init__(self, latent_dim: int, dim: int, *, key: KeyLike, **networks: Unpack[LocationScaleSettings]):
         self.networks = LocationScale(latent_dim, dim, key=key, **networks)
         self.latent_dim, self.dim = int(latent_dim), int(dim)
 

@@ -7,9 +7,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from .._arguments import check_count
+from .._arguments import check_count, check_flag
 from .._networks import MLP
-from .._types import Activation, Scalar
+from .._types import Activation, KeyLike, Scalar
 from .base import Mixing, normal_noise
 
 
@@ -22,7 +22,7 @@ class ImplicitMixing(Mixing):
         hidden: Widths of the hidden layers.
         activation: A function or a name such as `"silu"`.
         skip: Add a linear map of γ, started at the identity.
-        key: Random key of the initial weights.
+        key: An int or a JAX key, of the initial weights.
     """
 
     noise_dim: int = eqx.field(static=True)
@@ -37,9 +37,10 @@ class ImplicitMixing(Mixing):
         hidden: Sequence[int] = (50, 50),
         activation: str | Activation = "silu",
         skip: bool = True,
-        key: PRNGKeyArray,
+        key: KeyLike,
     ):
         self.noise_dim, self.dim = check_count("noise_dim", noise_dim), check_count("dim", dim)
+        check_flag("skip", skip)
         self.network = MLP(noise_dim, dim, hidden=hidden, activation=activation, skip=skip, key=key)
 
     @property

@@ -5,6 +5,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from .._fields import module_field
 from .._random import noise_is_together, normals
 from .._types import Scalar
 from .base import Conditional, Family, Mixing
@@ -41,8 +42,8 @@ class SemiImplicit(Family):
         (2,)
     """
 
-    mixing: Mixing
-    conditional: Conditional
+    mixing: Mixing = module_field("mixing", Mixing, "a sivi.families.Mixing")
+    conditional: Conditional = module_field("conditional", Conditional, "a sivi.families.Conditional")
 
     def __check_init__(self) -> None:
         if self.mixing.dim != self.conditional.latent_dim:

@@ -7,8 +7,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from .._arguments import check_number
 from .._networks import LocationScale, LocationScaleSettings
-from .._types import Scalar
+from .._types import KeyLike, Scalar
 from .base import Conditional, ConditionalDistribution
 
 
@@ -39,7 +40,7 @@ class StudentT(Conditional):
         latent_dim: Length of z.
         dim: Length of x.
         df: Degrees of freedom, above 2 so that the variance exists.
-        key: Random key of the initial weights.
+        key: An int or a JAX key, of the initial weights.
         **networks: Settings of the networks μ and σ, such as `hidden`: those of `sivi.families.LocationScale`.
     """
 
@@ -54,10 +55,10 @@ class StudentT(Conditional):
         dim: int,
         *,
         df: float = 5.0,
-        key: PRNGKeyArray,
+        key: KeyLike,
         **networks: Unpack[LocationScaleSettings],
     ):
-        if not df > 2:
+        if not (df := check_number("df", df)) > 2:
             raise ValueError(f"df must be above 2, so that the variance exists; got {df}.")
         self.networks = LocationScale(latent_dim, dim, key=key, **networks)
         self.latent_dim, self.dim, self.df = int(latent_dim), int(dim), float(df)

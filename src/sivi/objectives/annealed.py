@@ -1,7 +1,7 @@
 """Annealing as a wrapper of any objective."""
 
 from collections.abc import Callable, Collection
-from functools import partial
+from dataclasses import KW_ONLY
 from typing import Any
 
 import equinox as eqx
@@ -9,12 +9,19 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Int, PRNGKeyArray, PyTree
 
-from .._arguments import check_kind
+from .._fields import flag_field, module_field, optional_module_field
 from .._types import Metrics, Scalar
 from ..families import Family
-from ..schedules import Ramp, RunLike, Schedule, as_schedule, replace_fields
+from ..schedules import Ramp, RunLike, Schedule, as_share_schedule, replace_fields
 from ..targets import Target, Tempered
 from .base import Curve, Objective, bound_of_target, on_the_way
+
+
+def _as_schedule(value: float | Schedule) -> Schedule:
+    schedule = as_share_schedule(value, "schedule", "β, the power of the target")
+    if schedule.bounds is not None and not schedule.bounds[1] > 0.0:
+        raise ValueError(f"schedule must lead β up, to 1 for your target; got {schedule.bounds[1]} all the time.")
+    return schedule
 
 
 class AnnealedState(eqx.Module):
@@ -42,10 +49,11 @@ class Annealed(Objective):
         >>> objective = Annealed(ScoreMatching())
     """
 
-    objective: Objective = eqx.field(converter=partial(check_kind, "objective", Objective, "a sivi objective"))
-    schedule: Schedule = eqx.field(converter=partial(as_schedule, name="schedule"), default=Ramp())
-    base: Target | None = None
-    every_round: bool = eqx.field(static=True, kw_only=True, converter=bool, default=False)
+    objective: Objective = module_field("objective", Objective, "a sivi objective")
+    schedule: Schedule = eqx.field(converter=_as_schedule, default=Ramp())
+    base: Target | None = optional_module_field("base", Target, "a sivi target")
+    _: KW_ONLY
+    every_round: bool = flag_field("every_round", False)
 
     def bind(self, plan: RunLike) -> "Annealed":
         return replace_fields(self, objective=self.objective.bind(plan), schedule=self.schedule.bind(plan))

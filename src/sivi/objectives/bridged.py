@@ -24,12 +24,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int, PRNGKeyArray, PyTree
 
-from .._arguments import check_kind
 from .._errors import MissingLogProb
-from .._fields import count_field
+from .._fields import count_field, module_field
 from .._types import Metrics, Scalar
 from ..families import Family
-from ..schedules import RunLike, Schedule, as_schedule, replace_fields
+from ..schedules import RunLike, Schedule, as_share_schedule, replace_fields
 from ..targets import BridgedTarget, Target
 from ..targets.evaluate import check_log_prob
 from .base import Curve, Objective, bound_of_target, on_the_way
@@ -73,18 +72,13 @@ class Bridged(Objective):
         >>> objective = Annealed(bridged, base=IsotropicGaussian(2))
     """
 
-    objective: Objective = eqx.field(converter=partial(check_kind, "objective", Objective, "a sivi objective"))
-    schedule: Schedule = eqx.field(converter=partial(as_schedule, name="schedule"))
+    objective: Objective = module_field("objective", Objective, "a sivi objective")
+    schedule: Schedule = eqx.field(
+        converter=partial(as_share_schedule, name="schedule", what="the base's share of the mass")
+    )
     _: KW_ONLY
-    base: Target
+    base: Target = module_field("base", Target, "a sivi target")
     num_draws: int = count_field("num_draws", 64)
-
-    def __check_init__(self) -> None:
-        share = self.schedule.start_value
-        if share is not None and not 0.0 <= share <= 1.0:
-            raise ValueError(
-                f"schedule must give the base's share of the mass, between 0 and 1; got {share} at the start."
-            )
 
     def bind(self, plan: RunLike) -> "Bridged":
         return replace_fields(self, objective=self.objective.bind(plan), schedule=self.schedule.bind(plan))

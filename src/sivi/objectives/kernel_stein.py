@@ -10,13 +10,11 @@ over two independent draws (x, z) and (x′, z′): no critic is trained.
 from collections.abc import Collection
 from dataclasses import KW_ONLY
 
-import equinox as eqx
 import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Int, PRNGKeyArray
 
-from .._arguments import describe
-from .._fields import count_field, module_field
+from .._fields import choice_field, count_field, module_field
 from .._types import Metrics, Scalar
 from ..families import Family, SemiImplicit
 from ..families.semi_implicit import check_semi_implicit
@@ -27,12 +25,6 @@ from ..targets.evaluate import check_score_derivative
 from ._minimax import score_pairs
 from .base import Curve, LossObjective, Noise
 from .kernels import GaussianKernel, Kernel
-
-
-def _check_statistic(statistic: object) -> str:
-    if not isinstance(statistic, str) or statistic not in ("U", "V"):
-        raise ValueError(f"statistic must be 'U' or 'V'; got {describe(statistic)}.")
-    return statistic
 
 
 class KernelStein(LossObjective):
@@ -59,7 +51,7 @@ class KernelStein(LossObjective):
     _: KW_ONLY
     num_particles: int = count_field("num_particles", 256, minimum=2)
     kernel: Kernel = module_field("kernel", Kernel, "a sivi.objectives.Kernel", default=GaussianKernel())
-    statistic: str = eqx.field(static=True, converter=_check_statistic, default="U")
+    statistic: str = choice_field("statistic", ("U", "V"), "U")
     optimizer: OptimizerLike = optimizer_field("optimizer", Adam(Cosine(3e-3), b2=0.99))
 
     def check(self, family: Family, target: Target) -> None:

@@ -33,8 +33,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
 from .. import optimizers
-from .._arguments import describe
-from .._fields import count_field, optional_positive_field
+from .._fields import choice_field, count_field, optional_positive_field
 from .._types import Metrics, Scalar
 from ..families import Components, Family, SemiImplicit
 from ..families.semi_implicit import check_semi_implicit
@@ -46,12 +45,6 @@ from .base import Curve, LossState, Noise, Objective
 GRADIENTS = ("path", "full")
 #: An update is not finite, and so skipped, when more than this share of its draws has no finite score.
 MAX_SHARE_NOT_FINITE = 0.5
-
-
-def _check_gradient(gradient: object) -> str:
-    if gradient not in GRADIENTS:
-        raise ValueError(f"gradient must be one of {', '.join(map(repr, GRADIENTS))}; got {describe(gradient)}.")
-    return str(gradient)
 
 
 class MixtureKL(Objective):
@@ -84,7 +77,7 @@ class MixtureKL(Objective):
     _: KW_ONLY
     num_particles: int = count_field("num_particles", 256)
     num_aux: int = count_field("num_aux", 0, minimum=0)
-    gradient: str = eqx.field(static=True, converter=_check_gradient, default="path")
+    gradient: str = choice_field("gradient", GRADIENTS, "path")
     clip: float | None = optional_positive_field("clip", 10.0)
     optimizer: OptimizerLike = optimizer_field("optimizer", Adam(Cosine(1e-3), b1=0.9, b2=0.99))
 

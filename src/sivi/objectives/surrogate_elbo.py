@@ -8,6 +8,7 @@ The auxiliary z_l are shared by the particles of an update, as in Yin and Zhou's
 not m·L. The backward pass draws each block of them again from its key, so memory does not depend on L.
 """
 
+import math
 from collections.abc import Collection
 from dataclasses import KW_ONLY
 from functools import partial
@@ -24,7 +25,7 @@ from .._types import Metrics, Scalar
 from ..families import Family, SemiImplicit
 from ..families.semi_implicit import check_semi_implicit
 from ..optimizers import Adam, OptimizerLike, optimizer_field
-from ..schedules import Constant, Cosine, RunLike, Schedule, as_schedule, replace_fields
+from ..schedules import Constant, Cosine, RunLike, Schedule, replace_fields
 from ..targets import Target
 from ..targets.evaluate import check_log_prob
 from .base import Curve, Noise, Objective
@@ -34,9 +35,11 @@ _MOST_AT_ONCE, _MOST_NUMBERS = 128, 4_000_000  # auxiliary draws in a block; par
 
 
 def _as_num_aux(num_aux: int | Schedule) -> Schedule:
-    if isinstance(num_aux, Schedule):
-        return num_aux
-    return as_schedule(check_count("num_aux", num_aux, minimum=0), "num_aux")
+    if not isinstance(num_aux, Schedule):
+        return Constant(check_count("num_aux", num_aux, minimum=0))
+    if num_aux.bounds is not None and not 0.0 <= num_aux.bounds[0] <= num_aux.bounds[1] < math.inf:
+        raise ValueError(f"num_aux must be a finite number of draws at every step; got {num_aux}.")
+    return num_aux
 
 
 class SurrogateState(eqx.Module):

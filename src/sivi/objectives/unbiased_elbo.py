@@ -20,9 +20,9 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from .. import optimizers
-from .._arguments import default_float, describe
+from .._arguments import default_float
 from .._backend import particles_in_turn
-from .._fields import count_field, positive_field
+from .._fields import count_field, positive_field, share_field
 from .._types import Metrics, Scalar
 from ..families import Family, SemiImplicit
 from ..families.semi_implicit import check_mixing_density, check_semi_implicit
@@ -34,12 +34,6 @@ from ._minimax import score_pairs
 from .base import Curve, Noise, Objective
 
 _ADAPTATION_RATE = 0.05  # of log step size per burn-in iteration and unit of acceptance
-
-
-def _check_jitter(jitter: object) -> float:
-    if isinstance(jitter, bool) or not isinstance(jitter, (int, float)) or not 0 <= jitter < 1:
-        raise ValueError(f"jitter must be a number, at least 0 and below 1; got {describe(jitter)}.")
-    return float(jitter)
 
 
 class UnbiasedState(eqx.Module):
@@ -81,7 +75,7 @@ class UnbiasedELBO(Objective):
     num_leapfrog: int = count_field("num_leapfrog", 5)
     step_size: float = positive_field("step_size", 0.2)
     target_acceptance: float = eqx.field(static=True, converter=check_acceptance, default=0.9)
-    jitter: float = eqx.field(static=True, converter=_check_jitter, default=0.2)
+    jitter: float = share_field("jitter", 0.2)
     optimizer: OptimizerLike = optimizer_field("optimizer", Adam(Cosine(1e-3), b2=0.99))
 
     def __check_init__(self) -> None:

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int
 
-from .._arguments import check_count, check_not_negative, check_optional, check_positive, default_float
+from .._arguments import check_count, check_flag, check_not_negative, check_optional, check_positive, default_float
 from ..schedules import Timeline
 from .base import RoundEnd, StopRule, StopState
 
@@ -51,7 +51,7 @@ class Doubling(StopRule):
     quiet: float | None = eqx.field(
         static=True, kw_only=True, default=None, converter=partial(check_optional, check_positive, "quiet")
     )
-    restart: bool = eqx.field(static=True, kw_only=True, default=False, converter=bool)
+    restart: bool = eqx.field(static=True, kw_only=True, default=False, converter=partial(check_flag, "restart"))
     keeps_best: ClassVar[bool] = True
 
     @property

@@ -8,9 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int
 
-from .._arguments import check_count, check_positive, default_float
+from .._arguments import check_count, check_positive, check_share, default_float
 from ..schedules import Timeline
 from .base import StopRule, StopState
+
+_as_start = partial(check_share, "after", what="a share of the run in [0, 1)")
 
 
 class Plateau(StopRule):
@@ -39,15 +41,11 @@ class Plateau(StopRule):
     tolerance: float = eqx.field(static=True, converter=partial(check_positive, "tolerance"))
     every: int = eqx.field(static=True, kw_only=True, default=250, converter=partial(check_count, "every"))
     blocks: int = eqx.field(static=True, kw_only=True, default=4, converter=partial(check_count, "blocks", minimum=2))
-    after: float = eqx.field(static=True, kw_only=True, default=0.5, converter=float)
+    after: float = eqx.field(static=True, kw_only=True, default=0.5, converter=_as_start)
     z: float = eqx.field(static=True, kw_only=True, default=2.0, converter=partial(check_positive, "z"))
     decay: float = eqx.field(static=True, kw_only=True, default=0.5, converter=partial(check_positive, "decay"))
 
     keeps_best: ClassVar[bool] = False
-
-    def __check_init__(self) -> None:
-        if not 0.0 <= self.after < 1.0:
-            raise ValueError(f"after must be a share of the run in [0, 1); got {self.after}.")
 
     def init(self, num_steps: int, repeats: int, step: int = 0) -> "PlateauState":
         return plateau_state(num_steps, repeats, 2 * self.blocks)
