@@ -18,9 +18,9 @@ SOURCE = Path(sivi.__file__).parent
 
 #: The tiers of docs/architecture.md. A room imports only from itself and from tiers above its own.
 TIERS = """
-    _compiler
-    _types _errors _version _programs _jaxprs _threefry _smooth
-    _arguments _renamed _progress _interrupts _traced
+    _compiler _interrupts
+    _types _errors _version _imports _programs _jaxprs _threefry _smooth
+    _arguments _renamed _progress _traced
     _fields
     _backend _random _host_random constraints schedules
     _repeats _layout _triangular coordinates _batches _networks optimizers stopping

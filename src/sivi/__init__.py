@@ -1,5 +1,6 @@
 """Semi-implicit variational inference on JAX."""
 
+from . import _imports as _imports
 from . import (
     constraints,
     coordinates,

@@ -27,6 +27,7 @@ from jax.core import Tracer
 from jaxtyping import PyTree
 
 from . import _compiler
+from ._interrupts import interrupts_kept
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -143,7 +144,7 @@ def compiled(function: Callable[P, R], options: Callable[[], dict[str, str]] = _
         others = [None if eqx.is_array(leaf) else leaf for leaf in leaves]
         key = (call, treedef, *map(_static_key, others), *map(_array_key, arrays))
         program = PROGRAMS.get(key, lambda: _new_program(function, treedef, others, options()))
-        with _errors_of_equinox():
+        with interrupts_kept(), _errors_of_equinox():
             results = program(arrays)
             if (tell := _RUNNING.get()) is not None:
                 tell()
