@@ -180,6 +180,7 @@ def _check(
 def _fit(target: Target, args: argparse.Namespace, file: Path) -> Posterior:
     with errors_of_the_model(args.model), errors_of_the_density(), warnings.catch_warnings():
         warnings.simplefilter("ignore", FitWarning)  # printed below, without the line of code that issues it
+        warnings.filterwarnings("ignore", "fit was interrupted")  # said below too
         posterior = fit(
             target,
             key=args.seed,
