@@ -84,11 +84,11 @@ def sivi_memory() -> dict[int, int]:
     return {num_aux: temporary(num_aux) for num_aux in AUXILIARY}
 
 
-def chain_bias(objective: UnbiasedELBO, num_draws: int) -> dict[str, object]:
+def chain_bias(objective: UnbiasedELBO, num_samples: int) -> dict[str, object]:
     """Mean and standard error of the chain's gradient less the exact one, by parameter, and what z remembers."""
     family, target = oracles.linear_gaussian_family(), oracles.gaussian_target()
     conditional = family.conditional
-    noise = family.sample_noise(jax.random.key(0), (num_draws,))
+    noise = family.sample_noise(jax.random.key(0), (num_samples,))
     x = jax.vmap(lambda *one: family.joint(*one).x)(*noise)
     step_size = jnp.log(jnp.asarray(objective.step_size))
     average = eqx.filter_jit(objective.average_score)
@@ -139,11 +139,11 @@ def main() -> None:
     times = uivi_times(*((20, 3) if args.quick else (200, 7)))
     memory = sivi_memory()
     with jax.enable_x64(True):
-        num_draws = 50_000 if args.quick else 400_000
+        num_samples = 50_000 if args.quick else 400_000
         chains = {
-            "default": chain_bias(UnbiasedELBO(), num_draws),
-            "without jitter": chain_bias(UnbiasedELBO(jitter=0.0), num_draws),
-            "four times as long": chain_bias(UnbiasedELBO(num_iterations=40, burn_in=35), num_draws),
+            "default": chain_bias(UnbiasedELBO(), num_samples),
+            "without jitter": chain_bias(UnbiasedELBO(jitter=0.0), num_samples),
+            "four times as long": chain_bias(UnbiasedELBO(num_iterations=40, burn_in=35), num_samples),
         }
     write(
         args.out,

@@ -68,7 +68,7 @@ def nuts(job: dict[str, Any]) -> tuple[dict[str, Any], Any]:
     import blackjax  # noqa: F401  # which NUTS would do within its seconds
 
     num = QUICK_TRANSITIONS if job["quick"] else NUM_TRANSITIONS
-    lengths = {"num_chains": NUM_CHAINS, "num_draws": num, "num_warmup": num, "progress": False}
+    lengths = {"num_chains": NUM_CHAINS, "num_samples": num, "num_warmup": num, "progress": False}
     clock = Clock()
     run = sivi.samplers.nuts(kinetics.log_density, like=kinetics.unknowns(), key=job["key"], **lengths)
     draws = chain_draws(run)

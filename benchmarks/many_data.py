@@ -111,7 +111,7 @@ def sample(target: sivi.targets.Target, job: dict[str, Any]) -> tuple[dict[str, 
         import blackjax  # noqa: F401  # which NUTS would do within its seconds
 
         clock = Clock()
-        run = sivi.samplers.nuts(target, key=job["key"], num_warmup=num, num_draws=num, progress=False)
+        run = sivi.samplers.nuts(target, key=job["key"], num_warmup=num, num_samples=num, progress=False)
         draws = run.flat()
         facts = clock.read() | {"divergences": run.divergences, "gradients": run.num_gradients}
         facts |= {"rhat_max": float(np.max(run.rhat)), "ess_min": float(np.min(run.ess))}

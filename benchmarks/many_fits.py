@@ -41,7 +41,7 @@ def megabytes() -> float:
 
 def fit(scale: float, steps: int) -> None:
     posterior = sivi.fit(lambda x: -0.5 * scale * jnp.sum(x**2), dim=2, num_steps=steps, progress=False)
-    jax.block_until_ready(posterior.sample(100))
+    jax.block_until_ready(posterior.sample(100, key=0))
 
 
 def second_fit(steps: int) -> dict[str, float]:
@@ -62,7 +62,7 @@ def second_fit(steps: int) -> dict[str, float]:
     for name in ("first", "second"):
         start = time.perf_counter()
         before = len(compiled)
-        sivi.fit(closure, dim=2, num_steps=steps, progress=False).sample(100)
+        sivi.fit(closure, dim=2, num_steps=steps, progress=False).sample(100, key=0)
         result |= {
             f"{name}_compilations": len(compiled) - before,
             f"{name}_seconds": round(time.perf_counter() - start, 2),

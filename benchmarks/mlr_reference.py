@@ -29,10 +29,10 @@ from sivi.targets import MultinomialRegression, Whitened
 
 SEED, WATCHED = 0, 200
 FULL = {
-    "hapt": {"num_chains": 16, "num_draws": 750, "num_warmup": 300, "num_leapfrog": 32},
-    "mnist": {"num_chains": 8, "num_draws": 250, "num_warmup": 150, "num_leapfrog": 16},
+    "hapt": {"num_chains": 16, "num_samples": 750, "num_warmup": 300, "num_leapfrog": 32},
+    "mnist": {"num_chains": 8, "num_samples": 250, "num_warmup": 150, "num_leapfrog": 16},
 }
-QUICK = {"num_chains": 2, "num_draws": 20, "num_warmup": 20, "num_leapfrog": 4}
+QUICK = {"num_chains": 2, "num_samples": 20, "num_warmup": 20, "num_leapfrog": 4}
 
 
 def run_problem(name: str, quick: bool, seed: int) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

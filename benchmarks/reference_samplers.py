@@ -26,7 +26,7 @@ SHARE = 0.9
 #: Thinning aims higher: the effective sample size of the last draws alone is a noisier number than that of all.
 MARGIN = 0.05
 DISTANCE = {"order": 1.0, "num_slices": 100, "scale": "iqr"}
-CHAINS = {"num_chains": 20, "num_draws": 15_000, "num_warmup": 1000}
+CHAINS = {"num_chains": 20, "num_samples": 15_000, "num_warmup": 1000}
 MAX_RHAT = 1.01
 
 
@@ -55,23 +55,23 @@ def exact_draws(target: ExactTarget, num: int, seed: int) -> np.ndarray:
     return np.asarray(jax.vmap(target.sample)(jax.random.split(jax.random.key(seed), num)))
 
 
-def last_draws(run: SamplerRun, num_draws: int) -> SamplerRun:
-    """The last `num_draws` of a run, spread over all its chains."""
-    left = num_draws // run.draws.shape[0]
+def last_draws(run: SamplerRun, num_samples: int) -> SamplerRun:
+    """The last `num_samples` of a run, spread over all its chains."""
+    left = num_samples // run.draws.shape[0]
     if run.draws.shape[1] < left:
         raise RuntimeError(f"{run.draws.shape[1]} of {left} draws per chain are left: run longer chains.")
     return replace(run, draws=run.draws[:, -left:], diverging=run.diverging[:, -left:])
 
 
-def one_row(name: str, sampler: str, bar: float, num_draws: int, seed: int) -> dict[str, object]:
+def one_row(name: str, sampler: str, bar: float, num_samples: int, seed: int) -> dict[str, object]:
     target, settings = TARGETS[name](), CHAINS | OWN_SETTINGS.get((name, sampler), {})
     start = time.perf_counter()
     run = SAMPLERS[sampler](target, key=seed, **settings)
     seconds = time.perf_counter() - start
     # A little more than asked for, since part of the thinned draws is kept and measured anew.
     thinned = run.thinned(SHARE + MARGIN)
-    kept = last_draws(thinned, num_draws)
-    distance = sliced_wasserstein(exact_draws(target, num_draws, 1000 + seed), kept.flat(), **DISTANCE)
+    kept = last_draws(thinned, num_samples)
+    distance = sliced_wasserstein(exact_draws(target, num_samples, 1000 + seed), kept.flat(), **DISTANCE)
     return {
         "target": name,
         "sampler": sampler,
@@ -83,10 +83,12 @@ def one_row(name: str, sampler: str, bar: float, num_draws: int, seed: int) -> d
         "divergences": run.divergences,
         "acceptance": float(run.acceptance.mean()),
         "step_size": float(np.mean(run.step_size)),
-        "thinned_by": round(settings["num_draws"] / thinned.draws.shape[1]),
+        "thinned_by": round(settings["num_samples"] / thinned.draws.shape[1]),
         "seconds": seconds,
         "passed": bool(
-            distance < bar and kept.ess.min() >= SHARE * num_draws and (sampler == "hmc" or run.rhat.max() <= MAX_RHAT)
+            distance < bar
+            and kept.ess.min() >= SHARE * num_samples
+            and (sampler == "hmc" or run.rhat.max() <= MAX_RHAT)
         ),
         "settings": settings,
         "seed": seed,
@@ -105,7 +107,7 @@ def main() -> None:
     rows, floors = [], {}
     for name, target in TARGETS.items():
         floor = noise_floor(
-            sliced_wasserstein, target(), num_draws=args.draws, repeats=args.pairs, key=2000 + args.seed, **DISTANCE
+            sliced_wasserstein, target(), num_samples=args.draws, repeats=args.pairs, key=2000 + args.seed, **DISTANCE
         )
         floors[name] = {"mean": float(floor.mean()), "sd": float(floor.std(ddof=1)), "max": float(floor.max())}
         for sampler in SAMPLERS:
@@ -119,7 +121,7 @@ def main() -> None:
             )
     content = environment()
     content["versions"] |= {"blackjax": version("blackjax")}
-    settings = {"num_draws": args.draws, "pairs": args.pairs, "seed": args.seed, "share": SHARE, **DISTANCE}
+    settings = {"num_samples": args.draws, "pairs": args.pairs, "seed": args.seed, "share": SHARE, **DISTANCE}
     write(
         args.out,
         {

@@ -607,7 +607,7 @@ def named_density(p):
 class TestInUse:
     def test_hmc_recovers_the_moments(self):
         """Seven means against closed forms, by their Monte Carlo errors: fails once in 10⁵ by chance."""
-        run = hmc(named_density, like=LIKE, key=0, num_chains=16, num_draws=500, num_warmup=300, progress=False)
+        run = hmc(named_density, like=LIKE, key=0, num_chains=16, num_samples=500, num_warmup=300, progress=False)
         assert run.draws.shape == (16, 500, 4)
         named = {name: np.asarray(values, float) for name, values in run.named().items()}
         assert named["w"].shape == (16, 500, 3)

@@ -14,6 +14,9 @@ from sivi.coordinates import IdentityMap
 from sivi.critics import MLPCritic
 from sivi.objectives import ScoreMatching
 from sivi.targets import Banana
+from sivi.verdict.inference import Inference
+from sivi.verdict.refined import Refined
+from sivi.verdict.result import Cost
 
 OBJECTIVE = ScoreMatching(num_particles=16, critic=MLPCritic((8,)))
 
@@ -45,7 +48,7 @@ class TestSample:
         np.testing.assert_allclose(posterior.sample(21, key=1), whole, atol=1e-5)
 
     def test_one_program_whatever_the_number(self, posterior):
-        posterior.sample(3)
+        posterior.sample(3, key=0)
         before = len(PROGRAMS)
         for num in (1, 7, 100):
             assert posterior.sample(num, key=2).shape == (num, 2)
@@ -64,7 +67,15 @@ class TestSample:
     @pytest.mark.parametrize("num", [0, -1])
     def test_of_none(self, posterior, num):
         with pytest.raises(ValueError, match=f"num_samples must be at least 1; got {num}"):
-            posterior.sample(num)
+            posterior.sample(num, key=0)
+
+    @pytest.mark.parametrize("method", ["sample", "unconstrained"])
+    def test_without_a_key(self, posterior, method):
+        refined = Refined(np.zeros((4, 2)), posterior.layout, None, Cost(0.0, 0), "not judged")
+        for draws in (posterior, refined, Inference(posterior, "fit", (), None, (), False)):
+            with pytest.raises(TypeError, match=rf"^{method} needs a key, an int or a JAX key: equal keys"):
+                getattr(draws, method)(5)
+            assert getattr(draws, method)(5, 3).shape == getattr(draws, method)(num_samples=5, key=3).shape == (5, 2)
 
 
 class TestLogProb:

@@ -106,7 +106,7 @@ METHODS: Mapping[str, Work] = {"sivi": fit, "nuts": sample, "numpyro": sample_by
 
 
 def _lengths(job: dict[str, Any]) -> dict[str, int]:
-    return {"num_warmup": QUICK_TRANSITIONS, "num_draws": QUICK_TRANSITIONS} if job.get("quick") else {}
+    return {"num_warmup": QUICK_TRANSITIONS, "num_samples": QUICK_TRANSITIONS} if job.get("quick") else {}
 
 
 def numbers_of_more(entry: Entry, job: dict[str, Any], timed: np.ndarray, draw: Callable[[int], Any]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ WIDTH, MAX_TRIES = 2.0, 100
 
 
 def numpyro_nuts(
-    problem: Any, what: dict[str, Any], key: int, num_warmup: int = NUM_WARMUP, num_draws: int = NUM_DRAWS
+    problem: Any, what: dict[str, Any], key: int, num_warmup: int = NUM_WARMUP, num_samples: int = NUM_DRAWS
 ) -> tuple[dict[str, Any], np.ndarray]:
     """Seconds and diagnostics, and the draws (num, dim) of free numbers.
 
@@ -33,7 +33,7 @@ def numpyro_nuts(
     chains = MCMC(
         NUTS(potential_fn=potential),
         num_warmup=num_warmup,
-        num_samples=num_draws,
+        num_samples=num_samples,
         num_chains=NUM_CHAINS,
         chain_method="vectorized",
         progress_bar=False,

@@ -50,8 +50,8 @@ def laplace_starts(target: Any, num: int, rng: np.random.Generator) -> np.ndarra
 def chains(entry: Entry, times: float) -> tuple[SamplerRun, dict[str, Any]]:
     target, what = entry.problem()
     target = as_target(target, **what)
-    settings = {"num_draws": NUM_DRAWS, "num_warmup": NUM_WARMUP, "target_acceptance": 0.9} | dict(entry.nuts)
-    settings["num_draws"] = int(times * settings["num_draws"])
+    settings = {"num_samples": NUM_DRAWS, "num_warmup": NUM_WARMUP, "target_acceptance": 0.9} | dict(entry.nuts)
+    settings["num_samples"] = int(times * settings["num_samples"])
     starts = laplace_starts(target, NUM_CHAINS, np.random.default_rng(SEED))
     run = sivi.samplers.nuts(target, key=SEED, num_chains=NUM_CHAINS, init=starts, progress=False, **settings)
     return run, settings

@@ -44,7 +44,7 @@ def separable(num: int = 60, dim: int = 10) -> LogisticRegression:
 @functools.cache
 def separable_pool() -> np.ndarray:
     """Nearly independent draws by HMC: 400 chains, of which every one gives 100."""
-    run = sivi.samplers.hmc(separable(), key=0, num_chains=400, num_draws=1000, num_leapfrog=30, progress=False)
+    run = sivi.samplers.hmc(separable(), key=0, num_chains=400, num_samples=1000, num_leapfrog=30, progress=False)
     if run.rhat.max() > 1.01:
         raise RuntimeError(f"HMC has not converged: R-hat is {run.rhat.max():.3f}.")
     return run.draws[:, 9::10].reshape(REFERENCE_DRAWS, -1)

@@ -4,6 +4,7 @@ import contextlib
 import math
 import operator
 from collections.abc import Callable, Iterable
+from functools import wraps
 from typing import Any, TypeVar
 
 import jax
@@ -14,6 +15,7 @@ from jaxtyping import PRNGKeyArray
 from ._types import KeyLike
 
 _T = TypeVar("_T")
+_Method = TypeVar("_Method", bound=Callable[..., Any])
 
 #: The largest count: programs hold them as 32-bit integers.
 MAX_COUNT = 2**31 - 1
@@ -47,6 +49,20 @@ def as_key(key: KeyLike, name: str = "key") -> PRNGKeyArray:
             with contextlib.suppress(TypeError, ValueError):  # of another length than that of a key
                 return jax.random.wrap_key_data(jnp.asarray(key))
     raise TypeError(f"{name} must be an int or one JAX random key; got {describe(key)}.")
+
+
+def needs_key(method: _Method) -> _Method:
+    """A decorator for methods (self, num_samples, key, …) that return draws: without a key the error says why."""
+
+    @wraps(method)
+    def checked(self: Any, *args: Any, **kwargs: Any) -> Any:
+        if len(args) < 2 and "key" not in kwargs:
+            raise TypeError(
+                f"{method.__name__} needs a key, an int or a JAX key: equal keys give equal draws, others new ones."
+            )
+        return method(self, *args, **kwargs)
+
+    return checked  # pyright: ignore[reportReturnType]  (`wraps` keeps the signature, which its type does not say)
 
 
 def default_float() -> np.dtype[Any]:

@@ -1,7 +1,10 @@
 """Public names that have changed: the old one raises an error that gives the new."""
 
 from collections.abc import Callable, Mapping
-from typing import Any, NoReturn
+from functools import wraps
+from typing import Any, NoReturn, TypeVar
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
 def renamed(owner: str, names: Mapping[str, str]) -> Callable[[str], NoReturn]:
@@ -28,6 +31,25 @@ def old_names(names: Mapping[str, str]) -> Callable[[Any, str], Any]:
 
     return __getattr__
 
+
+def old_arguments(owner: str, names: Mapping[str, str]) -> Callable[[_Function], _Function]:
+    """A decorator for a function whose arguments had other names: an old one raises an error that gives the new."""
+
+    def decorate(function: _Function) -> _Function:
+        @wraps(function)
+        def checked(*args: Any, **kwargs: Any) -> Any:
+            for old in names:
+                if old in kwargs:
+                    raise TypeError(f"{owner}: the argument {old} is now {names[old]}.")
+            return function(*args, **kwargs)
+
+        return checked  # pyright: ignore[reportReturnType]  (`wraps` keeps the signature, which its type does not say)
+
+    return decorate
+
+
+#: Arguments of samplers, of metrics and of `sivi.objectives.Bridged` in version 0.1.
+NUM_DRAWS = {"num_draws": "num_samples"}
 
 #: Fields of `sivi.Posterior` in version 0.1.
 POSTERIOR = {
@@ -68,6 +90,9 @@ OBJECTIVE = {
     "critic_noise": "critic_noise_source(critic, family)",
     "with_batching": "part of bind(plan), see sivi.schedules.RunPlan",
 }
+
+#: Fields of `sivi.objectives.Bridged` in version 0.1.
+BRIDGED = OBJECTIVE | {"num_draws": "bridged.num_samples"}
 
 #: Names of `sivi.schedules` in version 0.1, and of its `Timeline`.
 SCHEDULES = {"Steps": "sivi.schedules.RunLike"}

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
-from ._arguments import as_key, check_count, default_float
+from ._arguments import as_key, check_count, default_float, needs_key
 from ._at_draws import derived_at, with_derived
 from ._densities import log_density
 from ._draws import draw, mixed, structured
@@ -177,12 +177,13 @@ class Posterior:
             unattached=unattached,
         )
 
-    def sample(self, num_samples: int, key: KeyLike = 0, *, by_repeat: bool = False, derived: bool = False) -> PyTree:
+    @needs_key
+    def sample(self, num_samples: int, key: KeyLike, *, by_repeat: bool = False, derived: bool = False) -> PyTree:
         """Draws from the posterior.
 
         Args:
             num_samples: How many; with `by_repeat`, of every repeat.
-            key: An int or a JAX key.
+            key: An int or a JAX key. Equal keys give equal draws, so there is no default.
             by_repeat: Keep the repeats apart, on a leading axis. Otherwise draws alternate between repeats, starting
                 with a random one.
             derived: Also the target's `derived` quantities, if it has any. The result is then a dict by name, whatever
@@ -195,7 +196,7 @@ class Posterior:
         Example:
             >>> import jax.numpy as jnp, sivi
             >>> posterior = sivi.fit(lambda p: -p["a"] ** 2, like={"a": 0.0}, num_steps=10, progress=False)
-            >>> posterior.sample(5)["a"].shape
+            >>> posterior.sample(5, key=1)["a"].shape
             (5,)
         """
         target = self._attached("derived quantities") if derived else None
@@ -208,8 +209,9 @@ class Posterior:
             return tree
         return jax.tree.map(lambda leaf: leaf.reshape(self.repeats, -1, *leaf.shape[1:]), tree)
 
+    @needs_key
     def unconstrained(
-        self, num_samples: int, key: KeyLike = 0, *, by_repeat: bool = False
+        self, num_samples: int, key: KeyLike, *, by_repeat: bool = False
     ) -> Float[Array, "*repeats num_samples dim"]:
         """The draws of `sample` as plain vectors of real numbers, (num_samples, dim)."""
         num_samples = check_count("num_samples", num_samples)

@@ -127,7 +127,7 @@ class TestFit:
         assert row.split()[-1] == f"{rhat[0]:.3f}"
         # From the file alone, the same draws; as plain arrays, the repeats in turn.
         more = tmp_path / "more.npz"
-        assert main(["sample", str(out / "fit.sivi"), "--num", "50", "--out", str(more)]) == 0
+        assert main(["sample", str(out / "fit.sivi"), "--num-samples", "50", "--out", str(more)]) == 0
         again = capsys.readouterr().out
         assert row in again
         assert again.splitlines()[-1] == f"written: {more}"
@@ -147,12 +147,12 @@ class TestFit:
             assert (tree["posterior/tau"] > 0).all()
             np.testing.assert_allclose(tree["posterior/share"].sum("share_dim_0"), 1.0, rtol=1e-5)
         monkeypatch.chdir(tmp_path)
-        assert main(["sample", "run/fit.sivi", "--num", "7", "--seed", "5"]) == 0
+        assert main(["sample", "run/fit.sivi", "--num-samples", "7", "--seed", "5"]) == 0
         posterior = sivi.load("run/fit.sivi")
         with xarray.open_datatree("draws.nc") as tree:
             assert "sample_stats" not in tree.children
             np.testing.assert_allclose(tree["posterior/tau"][0], posterior.sample(7, key=5)["tau"], rtol=1e-6)
-        assert main(["sample", "run/fit.sivi", "--num", "7", "--seed", "5", "--out", "draws.npz"]) == 0
+        assert main(["sample", "run/fit.sivi", "--num-samples", "7", "--seed", "5", "--out", "draws.npz"]) == 0
         with np.load("draws.npz") as arrays:
             assert {name: array.shape for name, array in arrays.items()} == {
                 "L": (7, 2, 2),
@@ -184,7 +184,7 @@ class TestFit:
         text = capsys.readouterr().out
         assert text.splitlines()[-1].startswith("the draws are plain arrays: a netCDF file needs ArviZ (pip install")
         assert "R-hat" in text
-        assert main(["sample", "run/fit.sivi", "--num", "50"]) == 0
+        assert main(["sample", "run/fit.sivi", "--num-samples", "50"]) == 0
         with np.load("run/draws.npz") as draws, np.load("draws.npz") as again:
             assert draws["x"].shape == (50, 2)
             np.testing.assert_array_equal(draws["x"], again["x"])
@@ -257,7 +257,8 @@ class TestBadInput:
         bad.write_bytes(b"not a fit")
         assert "there is no file" in fails(capsys, "sample", tmp_path / "none.sivi")
         assert "is not a sivi fit file" in fails(capsys, "sample", bad)
-        assert "--num must be at least 1; got 0" in fails(capsys, "sample", bad, "--num", 0)
+        assert "--num is now --num-samples" in fails(capsys, "sample", bad, "--num", 9)
+        assert "--num-samples must be at least 1; got 0" in fails(capsys, "sample", bad, "--num-samples", 0)
         assert "--out must end in .nc or .npz; got 'draws.csv'" in fails(capsys, "sample", bad, "--out", "draws.csv")
         message = fails(capsys, "sample", bad, "--out", tmp_path / "none" / "draws.nc")
         assert "--out must be in an existing folder" in message

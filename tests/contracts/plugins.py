@@ -139,7 +139,7 @@ def small_family(conditional="DiagonalGaussian", mixing="NormalMixing") -> sivi.
 class SamplerCase(NamedTuple):
     """A sampler under its name in `sivi.samplers`.
 
-    `run` takes a target, `num_chains`, `num_draws` and what else the test gives: key, init, chunk_size. `bias` is the
+    `run` takes a target, `num_chains`, `num_samples` and what else the test gives: key, init, chunk_size. `bias` is the
     relative error of a variance that a sampler with a finite step size may have on a Gaussian.
     """
 
@@ -152,11 +152,11 @@ SAMPLERS = {
     "nuts": SamplerCase(lambda target, **given: samplers.nuts(target, num_warmup=100, progress=False, **given)),
     "sgld": SamplerCase(
         # The variance is off by a factor 1 / (1 − hλ/4), with λ at most 4 in the target of the contract.
-        lambda target, *, num_chains, num_draws, **given: samplers.sgld(
+        lambda target, *, num_chains, num_samples, **given: samplers.sgld(
             target,
             num_particles=num_chains,
-            num_draws=num_draws,
-            num_steps=200 + 10 * num_draws,
+            num_samples=num_samples,
+            num_steps=200 + 10 * num_samples,
             thin=10,
             step_size=0.04,
             progress=False,

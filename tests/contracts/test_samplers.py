@@ -26,7 +26,7 @@ def test_every_sampler_has_a_row():
 
 
 def test_shapes_and_types_and_whose_draws(case, x64):
-    arguments = {"num_chains": 3, "num_draws": 5}
+    arguments = {"num_chains": 3, "num_samples": 5}
     run = case.run(Banana(), key=1, chunk_size=100, **arguments)
     assert run.draws.shape == (3, 5, 2)
     assert run.draws.dtype == np.float64
@@ -45,7 +45,7 @@ def test_shapes_and_types_and_whose_draws(case, x64):
 
 def test_moments_of_a_gaussian(case):
     """Within five Monte Carlo errors, and the bias that the row states: fails by chance less than once in 10⁵."""
-    run = case.run(GaussianMixture([MEAN], [COVARIANCE]), num_chains=10, num_draws=400, key=3)
+    run = case.run(GaussianMixture([MEAN], [COVARIANCE]), num_chains=10, num_samples=400, key=3)
     assert run.draws.dtype == np.float32
     draws, sd = run.flat().astype(float), np.sqrt(np.diag(COVARIANCE))
     assert (np.abs(draws.mean(0) - MEAN) / sd < 5.0 / np.sqrt(run.ess)).all()
@@ -61,7 +61,7 @@ def test_moments_of_a_gaussian(case):
 @pytest.mark.parametrize(
     ("arguments", "error", "message"),
     [
-        ({"num_draws": 0}, ValueError, r"num_draws must be at least 1; got 0\."),
+        ({"num_samples": 0}, ValueError, r"num_samples must be at least 1; got 0\."),
         ({"num_chains": 0}, ValueError, r"num_(chains|particles) must be at least 1; got 0\."),
         ({"chunk_size": 0}, ValueError, r"chunk_size must be at least 1; got 0\."),
         ({"key": 1.5}, TypeError, r"key must be an int or one JAX random key; got 1\.5\."),
@@ -73,7 +73,7 @@ def test_moments_of_a_gaussian(case):
     ],
 )
 def test_bad_input_is_refused_before_anything_runs(case, arguments, error, message):
-    given = {"target": Banana(), "num_chains": 3, "num_draws": 5} | arguments
+    given = {"target": Banana(), "num_chains": 3, "num_samples": 5} | arguments
     with pytest.raises(error, match=message) as caught:
         case.run(given.pop("target"), **given)
     assert "\n" not in str(caught.value)

@@ -160,7 +160,7 @@ class TestRun:
 
         target = LogDensity(lambda x: -jnp.sum((x - 2.0) ** 2), dim=2)
         posterior = quick(target, objective=ReverseKL(Adam(0.05)), num_steps=300)
-        np.testing.assert_allclose(posterior.sample(2000).mean(0), 2.0, atol=0.15)
+        np.testing.assert_allclose(posterior.sample(2000, key=0).mean(0), 2.0, atol=0.15)
 
 
 class TestFinitenessPolicy:
@@ -195,7 +195,7 @@ class TestFinitenessPolicy:
             stops.append(caught.value.posterior)
         assert stops[0].step == stops[1].step < 400
         assert stops[0].skipped == (41,)
-        assert np.isfinite(stops[0].sample(10)).all()
+        assert np.isfinite(stops[0].sample(10, key=0)).all()
         assert_same(*stops)
 
     def test_a_long_run_of_bad_updates_stops_the_fit(self):
@@ -221,7 +221,7 @@ class TestInterrupt:
             posterior = quick(num_steps=100, chunk_size=10, callbacks=[interrupt])
         assert posterior.step == 20
         assert len(posterior.history["loss"]) == 20
-        assert posterior.sample(5).shape == (5, 2)
+        assert posterior.sample(5, key=0).shape == (5, 2)
         assert_same(sivi.fit(Banana(), resume=posterior, progress=False), quick(num_steps=100, chunk_size=10))
 
     def test_ctrl_c_before_anything_was_fitted_is_not_swallowed(self, monkeypatch):
@@ -252,7 +252,7 @@ if not resume:
     warnings.simplefilter("ignore")
     signal.signal(signal.SIGINT, signal.default_int_handler)  # a background job starts with it ignored
     posterior = sivi.fit(sivi.targets.Banana(), callbacks=[interrupt], **settings)
-    say("interrupted", posterior.step, *posterior.sample(3).shape)
+    say("interrupted", posterior.step, *posterior.sample(3, key=0).shape)
     limits = resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (20_000, limits[1]))
     try:

@@ -218,7 +218,7 @@ class TestDivergence:
         posterior = posterior_of(family, [IdentityMap(family.dim)])
         posterior = replace(posterior, target=as_target(lambda x: -0.5 * x @ x, family.dim))
         (probe,) = probes_of(posterior)
-        exact = np.asarray(posterior.sample(20_000))
+        exact = np.asarray(posterior.sample(20_000, key=0))
         np.testing.assert_allclose((probe.draws.mean(0) - exact.mean(0)) / exact.std(0), 0.0, atol=4 / NUM_DRAWS**0.5)
         np.testing.assert_allclose(probe.draws.std(0) / exact.std(0), 1.0, atol=4 * (0.5 / NUM_DRAWS) ** 0.5)
         np.testing.assert_allclose(probe.u_scores[:NUM_DRAWS], -probe.draws, rtol=1e-6)

@@ -47,31 +47,31 @@ def test_the_second_fit_of_one_function_compiles_nothing(compilations, make):
     PROGRAMS.clear()
     function = make(closure())
     first = quick_fit(function)
-    first.sample(10)
+    first.sample(10, key=0)
     done = len(compilations)
     assert done > 0
     second = quick_fit(function)
-    second.sample(10)
+    second.sample(10, key=0)
     assert compilations[done:] == []
-    np.testing.assert_array_equal(first.sample(10), second.sample(10))
+    np.testing.assert_array_equal(first.sample(10, key=0), second.sample(10, key=0))
 
 
 def test_nor_does_that_of_a_function_made_anew_nor_with_other_data(compilations):
-    quick_fit(closure()).sample(10)
+    quick_fit(closure()).sample(10, key=0)
     data = jnp.arange(7.0) + 2.0
     done = len(compilations)
-    quick_fit(closure()).sample(10)
+    quick_fit(closure()).sample(10, key=0)
     moved = quick_fit(lambda x: -0.5 * 1.5 * jnp.sum((x[0] - data) ** 2) - jnp.logaddexp(x[1], -x[1]))
-    moved.sample(10)
+    moved.sample(10, key=0)
     assert compilations[done:] == []
     np.testing.assert_allclose(moved.target.score(jnp.zeros(2)), [1.5 * float(data.sum()), 0.0], rtol=1e-6)
 
 
 def test_the_default_call_too(compilations):
     function = closure()
-    sivi.fit(function, 2, num_steps=2, progress=False).sample(10)
+    sivi.fit(function, 2, num_steps=2, progress=False).sample(10, key=0)
     done = len(compilations)
-    sivi.fit(function, 2, key=1, num_steps=2, progress=False).sample(10)
+    sivi.fit(function, 2, key=1, num_steps=2, progress=False).sample(10, key=0)
     assert compilations[done:] == []
 
 
@@ -90,7 +90,7 @@ def test_targets_made_of_a_function(compilations):
     points = np.arange(10.0).reshape(5, 2)
     for _ in range(2):
         done = len(compilations)
-        sivi.samplers.hmc(makes[0](), num_chains=2, num_draws=4, num_warmup=20, num_leapfrog=2, progress=False)
+        sivi.samplers.hmc(makes[0](), num_chains=2, num_samples=4, num_warmup=20, num_leapfrog=2, progress=False)
         sivi.metrics.ksd(points, makes[0]())
     assert compilations[done:] == []
 
@@ -185,6 +185,6 @@ def test_many_fits_of_different_functions_leave_nothing_behind():
         scale = 1.0 + i / 100
         posterior = sivi.fit(lambda x: -0.5 * scale * jnp.sum(x**2), dim=2, num_steps=2, progress=False)  # noqa: B023
         counts.append(maps())
-    assert np.isfinite(posterior.sample(3)).all()
+    assert np.isfinite(posterior.sample(3, key=0)).all()
     assert counts[1] - counts[0] > 100
     assert max(counts[20:]) <= 1.05 * max(counts[:20])

@@ -125,7 +125,7 @@ class TestRepeats:
         np.testing.assert_array_equal(loaded.sample(7, key=3), part.sample(7, key=3))
         again = sivi.fit(far_away, dim=2, resume=tmp_path / "fit.sivi", progress=False)
         np.testing.assert_array_equal(again.history["loss"], three.history["loss"])
-        np.testing.assert_array_equal(again.sample(7), three.sample(7))
+        np.testing.assert_array_equal(again.sample(7, key=0), three.sample(7, key=0))
         with pytest.raises(ValueError, match="repeats must be that of the resumed fit, 3; got 2"):
             sivi.fit(far_away, dim=2, resume=part, repeats=2, progress=False)
         alone = sivi.fit(far_away, dim=2, resume=part.repeat(1), progress=False)
@@ -136,14 +136,14 @@ class TestRepeats:
         quick(repeats=2, callbacks=[reports.append])
         assert [report.step for report in reports] == [4, 6]
         assert reports[-1].metrics["loss"].shape == (2, 2)
-        assert reports[-1].posterior().sample(3).shape == (3, 2)
+        assert reports[-1].posterior().sample(3, key=0).shape == (3, 2)
 
     def test_with_minibatches_each_shuffles_for_itself(self):
         model = linear_gaussian_model(12)
         posterior = quick(model, repeats=2, batch_size=4, whiten=None, family=None)
         assert posterior.settings.batch_size == 4
         np.testing.assert_allclose(
-            posterior.repeat(0).sample(3), quick(model, batch_size=4, whiten=None).sample(3), rtol=1e-4
+            posterior.repeat(0).sample(3, key=0), quick(model, batch_size=4, whiten=None).sample(3, key=0), rtol=1e-4
         )
 
     def test_a_repeat_that_diverges_stops_the_fit_by_name(self):

@@ -151,7 +151,7 @@ def test_the_phases_of_a_fit_in_their_order(caplog, monkeypatch):
 
 
 def test_samplers_show_steps_in_stretches_and_draw_the_same(shown):
-    arguments = {"num_particles": 4, "num_steps": 70, "step_size": 0.1, "num_draws": 40, "key": 1, "chunk_size": 50}
+    arguments = {"num_particles": 4, "num_steps": 70, "step_size": 0.1, "num_samples": 40, "key": 1, "chunk_size": 50}
     visible = sgld(Banana(), **arguments)
     screens = shown.screens()
     assert any(screen.startswith("sivi.samplers.sgld (compiling)") for screen in screens)

@@ -90,7 +90,7 @@ class TestTree:
         model = sivi.targets.LogisticRegression(rng.normal(size=(30, 3)), rng.integers(0, 2, 30))
         posterior = replace(made([0.0, 1.0]), target=model)
         monkeypatch.setattr("sivi.targets.evaluate.MAX_POINTS_TIMES_ROWS", 100)
-        expected = jax.vmap(jax.vmap(model.log_prob))(posterior.unconstrained(7, by_repeat=True))
+        expected = jax.vmap(jax.vmap(model.log_prob))(posterior.unconstrained(7, key=0, by_repeat=True))
         np.testing.assert_allclose(posterior.to_arviz(7)["sample_stats/lp"], expected, rtol=1e-5)
 
     def test_no_lp_where_the_log_density_is_not_known(self, fitted):
@@ -117,7 +117,7 @@ class TestTree:
     def test_a_vector(self):
         tree = made([0.0]).to_arviz(5)
         assert tree["posterior/x"].dims == ("chain", "draw", "x_dim_0")
-        np.testing.assert_array_equal(tree["posterior/x"], made([0.0]).sample(5, by_repeat=True))
+        np.testing.assert_array_equal(tree["posterior/x"], made([0.0]).sample(5, key=0, by_repeat=True))
 
     @pytest.mark.parametrize(
         ("like", "names"),
@@ -188,13 +188,13 @@ class TestWithArviZ:
     def test_its_own_rhat_agrees_with_the_librarys(self):
         posterior = made([0.0, 0.3, 0.0])
         tree = posterior.to_arviz(400)
-        ours = sivi.samplers.split_rhat(np.asarray(posterior.sample(400, by_repeat=True)))
+        ours = sivi.samplers.split_rhat(np.asarray(posterior.sample(400, key=0, by_repeat=True)))
         np.testing.assert_allclose(arviz_stats.rhat(tree)["x"], ours, rtol=1e-5)
 
     def test_its_effective_sample_size_agrees_with_the_librarys(self):
         posterior = made([0.0, 0.3, 0.0])
         tree = posterior.to_arviz(400)
-        ours = sivi.samplers.effective_sample_size(np.asarray(posterior.sample(400, by_repeat=True)))
+        ours = sivi.samplers.effective_sample_size(np.asarray(posterior.sample(400, key=0, by_repeat=True)))
         np.testing.assert_allclose(arviz_stats.ess(tree, method="bulk")["x"], ours, rtol=1e-5)
 
     @pytest.mark.parametrize("shape", [(4, 500), (3, 401), (1, 2000)])

@@ -68,7 +68,7 @@ def test_exact_score_is_unbiased_for_the_closed_form(x64):
     """False-failure rate 1e-4."""
     family, target = linear_gaussian_family(), gaussian_target()
     exact = oracles.fisher_divergence(family.conditional, target)
-    estimate = fisher_divergence(family, target, key=0, score_q=linear_score(family), num_draws=50_000)
+    estimate = fisher_divergence(family, target, key=0, score_q=linear_score(family), num_samples=50_000)
     assert z_score(estimate, exact) < bonferroni(1)
     assert estimate.critic_norm == estimate.value
     assert estimate.standard_error < 0.005 * exact
@@ -76,7 +76,7 @@ def test_exact_score_is_unbiased_for_the_closed_form(x64):
 
 def test_standard_error_is_the_scatter_over_keys_and_a_posterior_is_taken_by_its_family():
     family, target = linear_gaussian_family(), gaussian_target()
-    settings = {"score_q": linear_score(family), "num_draws": 500}
+    settings = {"score_q": linear_score(family), "num_samples": 500}
     estimates = [fisher_divergence(family, target, key=k, **settings) for k in range(100)]
     scatter = np.std([e.value for e in estimates])
     np.testing.assert_allclose(np.mean([e.standard_error for e in estimates]), scatter, rtol=0.3)
@@ -88,7 +88,7 @@ def test_trained_critic_on_the_linear_family():
     """Within 1 % and the Monte Carlo noise, at a false-failure rate of 1e-4 for that."""
     family, target = linear_gaussian_family(), gaussian_target()
     exact = float(oracles.fisher_divergence(family.conditional, target))
-    estimate = fisher_divergence(family, target, key=1, num_draws=50_000, **SMALL)
+    estimate = fisher_divergence(family, target, key=1, num_samples=50_000, **SMALL)
     assert abs(estimate.value - exact) < 0.01 * exact + bonferroni(1) * estimate.standard_error
     assert abs(estimate.critic_norm - exact) < 0.02 * exact
 
@@ -99,8 +99,8 @@ def test_trained_critic_on_the_linear_family():
 def test_trained_critic_on_a_bent_family(shift, scale):
     """Within 3 % of the value by quadrature over z, plus the noise of both, at a false-failure rate of 1e-4."""
     family, target = bent_family(shift, scale), target_like(shift, scale)
-    exact = fisher_divergence(family, target, key=2, score_q=family.conditional.score_of_q, num_draws=20_000)
-    estimate = fisher_divergence(family, target, key=3, num_draws=20_000, **SMALL)
+    exact = fisher_divergence(family, target, key=2, score_q=family.conditional.score_of_q, num_samples=20_000)
+    estimate = fisher_divergence(family, target, key=3, num_samples=20_000, **SMALL)
     noise = np.hypot(exact.standard_error, estimate.standard_error)
     assert noise < 0.03 * exact.value
     assert abs(estimate.value - exact.value) < 0.03 * exact.value + bonferroni(1) * noise
@@ -112,7 +112,7 @@ def test_value_is_the_divergence_less_the_critics_error():
     family, target = bent_family(), target_like((0.0, 0.0), (1.0, 1.0))
     spec, optimizer = MLPCritic((8,)), Adam(1e-3)
     settings = {"critic": spec, "optimizer": optimizer, "num_steps": 3, "num_particles": 32}
-    estimate = fisher_divergence(family, target, key=4, num_draws=50_000, **settings)
+    estimate = fisher_divergence(family, target, key=4, num_samples=50_000, **settings)
     critic = train_family_score(jax.random.split(jax.random.key(4))[0], family, spec, optimizer, 3, 32)
     x = jax.vmap(family.sample)(jax.random.split(jax.random.key(5), 20_000))
     score_q = jax.jit(lambda x: jax.lax.map(family.conditional.score_of_q, x, batch_size=1000))(x)
@@ -130,8 +130,8 @@ def test_no_gap_does_not_prove_a_good_critic():
     """A critic that can only be linear: the best such, and so without a gap to a linear S, yet the value is far low."""
     family, target = bent_family(), target_like((0.0, 0.0), (1.0, 1.0))
     linear = {"critic": MLPCritic((), final_scale=0.0), "num_steps": 1}
-    exact = fisher_divergence(family, target, key=2, score_q=family.conditional.score_of_q, num_draws=20_000)
-    estimate = fisher_divergence(family, target, key=4, num_draws=20_000, **linear)
+    exact = fisher_divergence(family, target, key=2, score_q=family.conditional.score_of_q, num_samples=20_000)
+    estimate = fisher_divergence(family, target, key=4, num_samples=20_000, **linear)
     assert estimate.value < 0.9 * exact.value - bonferroni(1) * (estimate.standard_error + exact.standard_error)
     assert abs(estimate.critic_norm - estimate.value) < bonferroni(1) * estimate.standard_error
 
@@ -140,7 +140,7 @@ def test_all_data_of_a_model_count():
     family, model = linear_gaussian_family(), linear_gaussian_model()
     mean, covariance = model.posterior()
     exact = oracles.fisher_divergence(family.conditional, GaussianMixture([mean], [covariance]))
-    estimate = fisher_divergence(family, model, key=8, score_q=linear_score(family), num_draws=20_000)
+    estimate = fisher_divergence(family, model, key=8, score_q=linear_score(family), num_samples=20_000)
     assert z_score(estimate, exact) < bonferroni(1)
 
 
@@ -170,7 +170,7 @@ class OnlySamples(Family):
 def test_any_family_will_do_with_its_score():
     """N(0, I) to N(0, s² I): (1/s² − 1)² dim."""
     target = IsotropicGaussian(3, 0.6)
-    estimate = fisher_divergence(OnlySamples(), target, key=9, score_q=lambda x: -x, num_draws=20_000)
+    estimate = fisher_divergence(OnlySamples(), target, key=9, score_q=lambda x: -x, num_samples=20_000)
     assert z_score(estimate, 3 * (1 / 0.36 - 1) ** 2) < bonferroni(1)
     with pytest.raises(TypeError, match=r"^fit must be semi-implicit, or score_q given; got OnlySamples"):
         fisher_divergence(OnlySamples(), target, key=0)
@@ -187,7 +187,7 @@ def test_any_family_will_do_with_its_score():
             ValueError,
             r"^target must have a finite score at every draw; at 50 of 50 it has not\.$",
         ),
-        ({"num_draws": 1}, ValueError, r"^num_draws must be at least 2; got 1\.$"),
+        ({"num_samples": 1}, ValueError, r"^num_samples must be at least 2; got 1\.$"),
         ({"num_steps": 0}, ValueError, r"^num_steps must be at least 1; got 0\.$"),
         ({"key": "seed"}, TypeError, r"^key must be an int or one JAX random key; got 'seed'\.$"),
         ({"score_q": jnp.sum}, ValueError, r"^score_q must return a vector of shape \(3,\); got an array of .*\(\)\.$"),
@@ -215,7 +215,7 @@ def test_wrong_arguments(changes, kind, message, as_a_user):
         "fit": linear_gaussian_family(),
         "target": gaussian_target(),
         "key": 0,
-        "num_draws": 50,
+        "num_samples": 50,
         "num_steps": 2,
     }
     arguments |= {"critic": MLPCritic((4,))} | changes
@@ -239,5 +239,5 @@ def test_of_a_whitened_posterior_is_that_in_the_coordinates_of_the_fit():
     def score_q(x):
         return -(precision @ ((x - mean) / scale - b)) / scale
 
-    found = fisher_divergence(posterior, log_density, key=0, score_q=score_q, num_draws=100)
+    found = fisher_divergence(posterior, log_density, key=0, score_q=score_q, num_samples=100)
     np.testing.assert_allclose(found.value, jnp.sum((precision @ shift) ** 2), rtol=1e-3)

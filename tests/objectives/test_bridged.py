@@ -124,7 +124,7 @@ def test_the_odds_are_where_the_target_constant_puts_them():
     and two hundredths of a nat for the curvature of the share in c.
     """
     _, sd, slope = moments_of_share()
-    objective, family, whole = Bridged(Still(), SHARE, base=BASE, num_draws=512), equilibrium(), target()
+    objective, family, whole = Bridged(Still(), SHARE, base=BASE, num_samples=512), equilibrium(), target()
     state = objective.init(jax.random.key(0), family, whole)
 
     def update(state, key):
@@ -240,5 +240,5 @@ def test_what_it_cannot_handle_it_refuses_with_a_sentence():
         Bridged(inner, 0.4, base=IsotropicGaussian(3)).check(family, Banana())
     with pytest.raises(ValueError, match=r"schedule must give .* between 0 and 1; got 1.5"):
         Bridged(inner, 1.5, base=BASE).check(family, Multimodal())
-    with pytest.raises(ValueError, match="num_draws"):
-        Bridged(inner, 0.4, base=BASE, num_draws=0)
+    with pytest.raises(ValueError, match="num_samples"):
+        Bridged(inner, 0.4, base=BASE, num_samples=0)

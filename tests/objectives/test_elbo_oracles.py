@@ -245,11 +245,11 @@ def test_unbiased_gradient_with_exact_draws_of_z_given_x():
     assert max(largest_z(result, truth).values()) < bonferroni(count)
 
 
-def chain_gradient(objective, num_draws, key=0, family=None, step_size=None):
+def chain_gradient(objective, num_samples, key=0, family=None, step_size=None):
     """UIVI's gradient with the averaged scores of its own inner chains, and the last z of each beside the first."""
     family = linear_gaussian_family() if family is None else family
     target = gaussian_target()
-    noise = family.sample_noise(jax.random.key(key), (num_draws,))
+    noise = family.sample_noise(jax.random.key(key), (num_samples,))
     x = jax.vmap(lambda *one: family.joint(*one).x)(*noise)
     log_step_size = jnp.log(jnp.asarray(objective.step_size if step_size is None else step_size))
     average = eqx.filter_jit(objective.average_score)

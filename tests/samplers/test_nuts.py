@@ -18,7 +18,7 @@ def test_diagnostics_tell_of_trouble_and_chunks_do_not_matter(x64):
         return jnp.logaddexp(-0.5 * (p["far"] - 30) ** 2, -0.5 * (p["far"] + 30) ** 2) + Banana().log_prob(p["banana"])
 
     starts = np.array([[0.0, 1.0, 30.0], [0.0, 1.0, -30.0]] * 4)
-    arguments = {"num_chains": 8, "num_draws": 150, "num_warmup": 150, "init": starts, "target_acceptance": 0.6}
+    arguments = {"num_chains": 8, "num_samples": 150, "num_warmup": 150, "init": starts, "target_acceptance": 0.6}
     like = {"far": 0.0, "banana": np.zeros(2)}
     run = nuts(log_density, like=like, key=2, **arguments, **QUIET)
     assert run.draws.dtype == np.float64
@@ -37,7 +37,7 @@ def test_diagnostics_tell_of_trouble_and_chunks_do_not_matter(x64):
 def test_trajectories_that_are_cut_short_are_counted():
     """Two states cannot span a Gaussian at the step sizes tuned for it; in the test above 2^10 always turned back."""
     run = nuts(
-        IsotropicGaussian(5), num_chains=3, num_draws=40, num_warmup=60, target_acceptance=0.95, max_doublings=1,
+        IsotropicGaussian(5), num_chains=3, num_samples=40, num_warmup=60, target_acceptance=0.95, max_doublings=1,
         key=3, **QUIET,
     )  # fmt: skip
     assert 0.9 * 120 < run.max_depth_hits <= 120

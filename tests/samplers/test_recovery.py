@@ -21,16 +21,16 @@ TARGETS, DISTANCE = benchmark.TARGETS, benchmark.DISTANCE
 
 
 @cache
-def bar(name, num_draws):
-    floor = noise_floor(sliced_wasserstein, TARGETS[name](), num_draws=num_draws, repeats=50, key=2000, **DISTANCE)
+def bar(name, num_samples):
+    floor = noise_floor(sliced_wasserstein, TARGETS[name](), num_samples=num_samples, repeats=50, key=2000, **DISTANCE)
     return np.quantile(floor, 0.99)
 
 
-def check(name, run, num_draws, share):
-    """Thin until nearly independent, keep `num_draws` spread over all chains, and compare with exact draws."""
-    kept = benchmark.last_draws(run.thinned(share), num_draws)
-    exact = benchmark.exact_draws(TARGETS[name](), num_draws, 1000)
-    assert sliced_wasserstein(exact, kept.flat(), **DISTANCE) < bar(name, num_draws)
+def check(name, run, num_samples, share):
+    """Thin until nearly independent, keep `num_samples` spread over all chains, and compare with exact draws."""
+    kept = benchmark.last_draws(run.thinned(share), num_samples)
+    exact = benchmark.exact_draws(TARGETS[name](), num_samples, 1000)
+    assert sliced_wasserstein(exact, kept.flat(), **DISTANCE) < bar(name, num_samples)
     return kept
 
 
@@ -48,12 +48,12 @@ def run_nuts(name, **arguments):
 @pytest.mark.slow
 @pytest.mark.parametrize("name", TARGETS)
 def test_hmc(name):
-    check(name, run_hmc(name, num_chains=20, num_draws=1500, num_warmup=400, key=1), 1000, 0.8)
+    check(name, run_hmc(name, num_chains=20, num_samples=1500, num_warmup=400, key=1), 1000, 0.8)
 
 
 @pytest.mark.slow
 def test_nuts():
-    run = run_nuts("gaussian-20", num_chains=10, num_draws=1000, num_warmup=300, key=2)
+    run = run_nuts("gaussian-20", num_chains=10, num_samples=1000, num_warmup=300, key=2)
     assert run.step_size.shape == run.acceptance.shape == (10,)
     assert 0.7 < run.acceptance.mean() < 0.97
     assert run.divergences == 0

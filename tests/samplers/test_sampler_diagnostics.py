@@ -38,11 +38,11 @@ def test_scale_has_its_own_effective_sample_size():
     np.testing.assert_allclose(scale_sample_size(chains).mean() / 40_000, 1 / tau, rtol=0.1)
 
 
-@pytest.mark.parametrize("num_draws", [20, 50, 200])
-def test_short_chains_of_independent_draws(num_draws):
+@pytest.mark.parametrize("num_samples", [20, 50, 200])
+def test_short_chains_of_independent_draws(num_samples):
     """Halves of n draws are centred at their own means, hence ρ_1 ≈ −1/n and τ ≈ 1 − 2/n where 1 is right."""
-    share = effective_sample_size(ar1(0.0, (2000, num_draws, 4))) / (2000 * num_draws)
-    np.testing.assert_allclose(share, 1 / (1 - 4 / num_draws), rtol=0.05)
+    share = effective_sample_size(ar1(0.0, (2000, num_samples, 4))) / (2000 * num_samples)
+    np.testing.assert_allclose(share, 1 / (1 - 4 / num_samples), rtol=0.05)
 
 
 def test_rhat_sees_location_scale_and_drift_but_no_monotone_map():

@@ -23,7 +23,7 @@ def run_sgld(target=None, **arguments):
     [
         ({"num_steps": -1}, ValueError, r"num_steps must be at least 1; got -1\."),
         ({"num_steps": 2.5}, TypeError, r"num_steps must be an integer of at least 1; got 2\.5\."),
-        ({"num_draws": 4, "thin": 2}, ValueError, r"num_steps must be at least 1 \+ .* = 7; got 5\."),
+        ({"num_samples": 4, "thin": 2}, ValueError, r"num_steps must be at least 1 \+ .* = 7; got 5\."),
         ({"step_size": -0.1}, ValueError, r"step_size must be a positive, finite number; got -0\.1\."),
         ({"step_size": float("nan")}, ValueError, r"step_size must be a positive, finite number; got nan\."),
         ({"step_size": "big"}, TypeError, r"step_size must be a positive number; got 'big'\."),
@@ -85,7 +85,7 @@ def test_targets_that_cannot_be_sampled(sampler):
 
 def test_random_starts_outside_the_support_are_drawn_again():
     """Half of N(0, 4) lies where this density is zero; chains that started there would never move."""
-    run = hmc(lambda x: -x[0] + jnp.log(x[0]), dim=1, num_chains=30, num_draws=200, num_warmup=300, progress=False)
+    run = hmc(lambda x: -x[0] + jnp.log(x[0]), dim=1, num_chains=30, num_samples=200, num_warmup=300, progress=False)
     assert (run.draws > 0).all()
     assert abs(run.flat().mean() - 2.0) < 6 * np.sqrt(2.0 / run.ess[0])  # Gamma(2, 1)
 

@@ -58,7 +58,7 @@ def test_law_after_a_few_steps_of_a_schedule(precision):
     target, mean, covariance = gaussian_moments()
     schedule = Cosine(0.4, 0.05)
     steps = [float(schedule.bind(5)(t)) for t in range(5)]
-    run = sgld(target, num_particles=40_000, num_steps=5, step_size=schedule, key=2, num_draws=3, thin=2, **QUIET)
+    run = sgld(target, num_particles=40_000, num_steps=5, step_size=schedule, key=2, num_samples=3, thin=2, **QUIET)
     assert run.draws.dtype == precision
     assert run.step_size == pytest.approx(steps[-1])
     for place, count in enumerate((1, 3, 5)):
@@ -102,7 +102,7 @@ def test_every_particle_reads_shuffled_epochs_in_its_own_batches():
         step_size=1e-8,
         batch_size=4,
         init=init,
-        num_draws=9,
+        num_samples=9,
         chunk_size=2,
         **QUIET,
     )
@@ -120,7 +120,7 @@ def test_rows_left_over_in_an_epoch_differ_between_particles():
     """11 rows in batches of 4: each particle sees 8 rows of every epoch once, and every row is seen by some."""
     target = VisitCounter(jnp.arange(11.0), 1e-8)
     run = sgld(
-        target, num_particles=200, num_steps=4, step_size=1e-8, batch_size=4, init=np.zeros((200, 11)), num_draws=4,
+        target, num_particles=200, num_steps=4, step_size=1e-8, batch_size=4, init=np.zeros((200, 11)), num_samples=4,
         **QUIET,
     )  # fmt: skip
     visits = np.rint(run.draws)
@@ -152,13 +152,13 @@ def test_law_of_the_ensemble_with_minibatches(x64, num_data, batch_size, thin):
     2a / ((1 − a)(B − 1)) from V at the end of an epoch, up to terms of the order of a^B. (With a row left over, the
     covariance is −V batch_size/(num_data − batch_size).) The draws are taken at the ends of epochs.
     """
-    model, num_particles, num_draws = location_model(num_data), 500, 150
+    model, num_particles, num_samples = location_model(num_data), 500, 150
     mean, covariance = model.posterior()
     precision = 1 / covariance[0, 0]
     h = 0.5 / precision
     run = sgld(
-        model, num_particles=num_particles, num_steps=thin * num_draws, step_size=h, batch_size=batch_size,
-        num_draws=num_draws, thin=thin, init=np.full((num_particles, 1), mean[0]), key=7, chunk_size=10**6, **QUIET,
+        model, num_particles=num_particles, num_steps=thin * num_samples, step_size=h, batch_size=batch_size,
+        num_samples=num_samples, thin=thin, init=np.full((num_particles, 1), mean[0]), key=7, chunk_size=10**6, **QUIET,
     )  # fmt: skip
     score_variance = num_data**2 / batch_size * (1 - batch_size / num_data) * np.var(model.data[1], ddof=1) / 0.5**4
     a = 1 - 0.5 * h * precision
@@ -167,14 +167,14 @@ def test_law_of_the_ensemble_with_minibatches(x64, num_data, batch_size, thin):
     ensembles = run.draws[:, :, 0]
     # Every epoch has a permutation of its own, and its noise is forgotten at the end of the next: 150 repetitions.
     variances = ensembles.var(axis=0, ddof=1)
-    error = variances.std(ddof=1) / np.sqrt(num_draws)
+    error = variances.std(ddof=1) / np.sqrt(num_samples)
     assert abs(variances.mean() - variance) / error < bonferroni(1)
     # Sharp enough to tell the noise of the batches: without it, as among particles that share them, it is far off.
     assert (variances.mean() - covariance[0, 0] / (1 - 0.25 * h * precision)) / error > 15
     # The means of all ensembles scatter as those of independent particles do: none is shifted as a whole.
     scores = (ensembles.mean(axis=0) - mean[0]) / np.sqrt(variances / num_particles)
-    assert np.abs(scores).max() < bonferroni(num_draws)
-    assert abs(np.mean(scores**2) - 1) / np.sqrt(2 / num_draws) < bonferroni(1)
+    assert np.abs(scores).max() < bonferroni(num_samples)
+    assert abs(np.mean(scores**2) - 1) / np.sqrt(2 / num_samples) < bonferroni(1)
 
 
 def test_blocks_of_particles_do_not_matter(x64, monkeypatch):
@@ -198,7 +198,7 @@ def test_minibatch_noise_has_mean_zero():
     mean, covariance = model.posterior()
     h = 0.02 * np.linalg.eigvalsh(covariance).min()
     run = sgld(
-        model, num_particles=20, num_steps=30_000, step_size=h, batch_size=6, num_draws=500, thin=50,
+        model, num_particles=20, num_steps=30_000, step_size=h, batch_size=6, num_samples=500, thin=50,
         init=np.tile(mean, (20, 1)), chunk_size=20_000, key=3, **QUIET,
     )  # fmt: skip
     # The particles share the shuffled order of an epoch: their mean over time, in blocks, has independent parts.
@@ -216,7 +216,7 @@ def test_minibatches_do_not_depend_on_the_chunks():
     runs = [
         sgld(
             model, num_particles=7, num_steps=23, step_size=StepDecay(1e-3, 0.5, 10), batch_size=6,
-            num_draws=6, thin=3, chunk_size=chunk_size, key=jax.random.key(4), **QUIET,
+            num_samples=6, thin=3, chunk_size=chunk_size, key=jax.random.key(4), **QUIET,
         ).draws
         for chunk_size in (1, 5, 23, 1000)
     ]  # fmt: skip

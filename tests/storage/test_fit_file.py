@@ -87,7 +87,7 @@ class TestFile:
         resumed = [
             sivi.fit(Banana(), resume=file, num_steps=9, progress=False) for file in (path, tmp_path / "again.sivi")
         ]
-        np.testing.assert_array_equal(resumed[0].sample(5), resumed[1].sample(5))
+        np.testing.assert_array_equal(resumed[0].sample(5, key=0), resumed[1].sample(5, key=0))
 
     def test_structure_survives(self, tmp_path):
         like = {"z": [0.0, np.zeros(2)], "a": (0.0,)}
@@ -123,11 +123,11 @@ class TestFile:
 
         like = Unknowns(0.0, 0.0)
         fitted = sivi.fit(lambda p: -(p.a**2) - (p.b - 1.0) ** 2, like=like, num_steps=2, whiten=None, progress=False)
-        assert isinstance(fitted.sample(2), Unknowns)
+        assert isinstance(fitted.sample(2, key=0), Unknowns)
         fitted.save(tmp_path / "fit.sivi")
         loaded = sivi.load(tmp_path / "fit.sivi")
-        assert list(loaded.sample(2)) == ["b", "a"]
-        np.testing.assert_array_equal(loaded.sample(2)["a"], fitted.sample(2).a)
+        assert list(loaded.sample(2, key=0)) == ["b", "a"]
+        np.testing.assert_array_equal(loaded.sample(2, key=0)["a"], fitted.sample(2, key=0).a)
         with pytest.raises(sivi.FitFileError, match=r"give target=sivi\.targets\.LogDensity"):
             sivi.load(tmp_path / "fit.sivi", target=lambda p: -(p.a**2))
 
@@ -140,7 +140,7 @@ class TestFile:
             sivi.load(tmp_path / "fit.sivi")
         loaded = sivi.load(tmp_path / "fit.sivi", family=linear_gaussian_family())
         assert isinstance(loaded.family.conditional, LinearGaussian)
-        np.testing.assert_array_equal(loaded.sample(5), fitted.sample(5))
+        np.testing.assert_array_equal(loaded.sample(5, key=0), fitted.sample(5, key=0))
 
     @pytest.mark.parametrize("where", [0.0, 0.1, 0.5, 0.9, 0.999])
     def test_a_changed_byte_is_refused(self, path, where):

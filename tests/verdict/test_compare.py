@@ -17,7 +17,7 @@ from sivi.verdict.refined import Refined
 from sivi.verdict.result import Cost
 from unfitted import posterior_of
 
-QUICK = {"num_draws": 300, "num_warmup": 200, "progress": False}
+QUICK = {"num_samples": 300, "num_warmup": 200, "progress": False}
 
 
 def gaussian(x):
@@ -128,6 +128,6 @@ def test_bad_input(arguments, message):
     with pytest.raises(ValueError, match=message):
         sivi.compare(normal(0, 2000, 2), gaussian, **arguments)
     with pytest.raises(TypeError, match="settings are those of a sampler"):
-        sivi.compare(normal(0, 2000, 2), gaussian, reference=normal(1, 2000, 2), num_draws=3)
+        sivi.compare(normal(0, 2000, 2), gaussian, reference=normal(1, 2000, 2), num_samples=3)
     with pytest.raises(ValueError, match="target must be given"):
         sivi.compare(normal(0, 2000, 2))

@@ -146,7 +146,9 @@ def test_what_is_still_bad_goes_to_chains_from_the_refined_draws(staged):
     (_, _, settings) = next(item for item in seen if item[0] == "run_reference")
     assert all((draws(1) == start).all(1).any() for start in settings["init"])
     assert inference.cost["nuts"].gradients == 300 + 100
-    np.testing.assert_array_equal(np.sort(inference.unconstrained(2000), 0), np.sort(chains().flat().astype("f4"), 0))
+    np.testing.assert_array_equal(
+        np.sort(inference.unconstrained(2000, key=0), 0), np.sort(chains().flat().astype("f4"), 0)
+    )
     assert inference.to_arviz()["posterior/x"].shape == (4, 500, 3)
     assert sivi.compare(inference, reference=draws(7, 4000)).level == "no fault found"
 
@@ -291,7 +293,7 @@ class TestInterrupted:
         staged(posterior=made(LogDensity(density, 3), finished=False))
         inference = warned(match="Interrupted during the fit: the draws were not judged.")
         assert (inference.path, inference.level) == (("fit",), "not judged")
-        assert inference.sample(5).shape == (5, 3)
+        assert inference.sample(5, key=0).shape == (5, 3)
 
     def test_in_the_check(self, staged):
         staged(checks=[KeyboardInterrupt()])
@@ -321,7 +323,7 @@ def test_files(staged, tmp_path, level):
     assert str(loaded) == str(inference)
     assert (loaded.path, loaded.cost, loaded.warnings) == (inference.path, inference.cost, inference.warnings)
     np.testing.assert_array_equal(loaded.sample(50, key=1), inference.sample(50, key=1))
-    np.testing.assert_array_equal(loaded.posterior.sample(50), inference.posterior.sample(50))
+    np.testing.assert_array_equal(loaded.posterior.sample(50, key=0), inference.posterior.sample(50, key=0))
     assert loaded.verdict.level == inference.verdict.level
 
 
@@ -331,7 +333,7 @@ def test_the_file_of_a_family_that_no_file_holds(staged, tmp_path):
     inference.save(tmp_path / "inference.sivi")
     loaded = sivi.load_verdict(tmp_path / "inference.sivi")
     assert loaded.posterior is None
-    np.testing.assert_array_equal(loaded.sample(50), inference.sample(50))
+    np.testing.assert_array_equal(loaded.sample(50, key=0), inference.sample(50, key=0))
     staged(checks=[verdict("no fault found")])
     sivi.infer(density, dim=3).save(tmp_path / "inference.sivi")
     with pytest.raises(sivi.FitFileError, match=r"save inference\.posterior to a file of its own"):
@@ -344,7 +346,7 @@ def test_too_narrow_draws_are_mended(monkeypatch):
     inference = sivi.infer(EXACT, effort=0.3)
     assert inference.path == ("fit", "check", "refine")
     assert inference.believed
-    points = np.asarray(inference.unconstrained(4000))
+    points = np.asarray(inference.unconstrained(4000, key=0))
     np.testing.assert_allclose(points.std(0), np.sqrt(np.diagonal(CONDITIONAL.covariance)), rtol=0.08)
     assert "too narrow" in inference.steps[1].said
 
@@ -358,7 +360,7 @@ def test_chains_run_for_real_after_a_fit_that_diverged(monkeypatch):
     monkeypatch.setattr(module, "check", lambda *arguments, **settings: verdict("no fault found"))
     inference = sivi.infer(EXACT, effort=0.5, progress=False, key=jax.random.key(3))
     assert inference.path == ("fit", "hmc")
-    points = np.asarray(inference.unconstrained(2000))
+    points = np.asarray(inference.unconstrained(2000, key=0))
     np.testing.assert_allclose(points.mean(0), CONDITIONAL.b, atol=0.25)
     assert inference.cost["hmc"].gradients > 100
 

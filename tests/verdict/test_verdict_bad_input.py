@@ -130,7 +130,7 @@ def test_nothing_to_show_of_draws_that_are_not_finite():
     verdict = replace(fit, affines=DiagonalMap(jnp.full((1, 3), jnp.nan), jnp.ones((1, 3)))).check()
     assert verdict.level == "bad"
     with pytest.raises(ValueError, match="there are no draws"):
-        verdict.refined.sample(10)
+        verdict.refined.sample(10, key=0)
     with pytest.raises(ValueError, match="nothing to plot"):
         verdict.plot()
     with pytest.raises(ValueError, match="num_unknowns must be"):

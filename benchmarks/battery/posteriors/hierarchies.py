@@ -103,6 +103,6 @@ ENTRIES = [
         bars=at_most(mean_error=0.2),
         judged=horseshoe_coefficients,
         judged_names=tuple(f"coefficient[{j}]" for j in range(NUM_COEFFICIENTS)),
-        nuts={"target_acceptance": 0.99, "num_draws": 10_000},
+        nuts={"target_acceptance": 0.99, "num_samples": 10_000},
     ),
 ]

@@ -16,6 +16,7 @@ CLASSES: dict[str, str] = {
 
 #: Fields, by the new name of their class: old name → new name; None for a field that is gone.
 FIELDS: dict[str, dict[str, str | None]] = {
+    "Bridged": {"num_draws": "num_samples"},
     "PlateauState": {"bend": "decay_start"},
     "Timeline": {"bend": "decay_start"},
 }

@@ -76,7 +76,7 @@ def run(args: argparse.Namespace) -> int:
     if name == "NUTS":
         import blackjax  # noqa: F401  # outside the seconds, as all other imports
     num = _QUICK_TRANSITIONS if args.quick else _NUM_TRANSITIONS
-    lengths = {"num_chains": _NUM_CHAINS, "num_draws": num, "num_warmup": num}
+    lengths = {"num_chains": _NUM_CHAINS, "num_samples": num, "num_warmup": num}
     comparison = compare(posterior, key=args.seed, **lengths)
     assert comparison.run is not None
     draws, reference = mixed(values), comparison.run.flat()

@@ -67,7 +67,7 @@ def _sampled(seed: int, num: int) -> tuple[str, SamplerRun, _Answer]:
     """Draws of the chains, chain by chain."""
     name = default_sampler()
     target = as_target(log_density, like=unknowns())
-    lengths = {"num_chains": NUM_CHAINS, "num_draws": num, "num_warmup": num}
+    lengths = {"num_chains": NUM_CHAINS, "num_samples": num, "num_warmup": num}
     run, cost = run_reference(target, name, seed, **lengths)
     return name.upper(), run, _Answer(chain_draws(run), cost.seconds)
 

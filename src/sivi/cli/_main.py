@@ -24,7 +24,7 @@ examples:
   sivi fit model.py --out run --repeats 4  four independent fits, and whether they agree
   sivi fit model.py --out run --resume     continue an interrupted fit
   sivi check run/fit.sivi model.py         whether a saved fit can be believed
-  sivi sample run/fit.sivi --num 100000    more draws of a fit, without its model
+  sivi sample run/fit.sivi --seed 1        more draws of a fit, without its model
   sivi data list                           the datasets, and which are on this machine
   sivi paper list                          the tables and figures of the SIVI-SM paper, to run again
 

@@ -12,7 +12,7 @@ from ._streams import add_json_option, as_json
 
 _EPILOG = """\
 examples:
-  sivi sample run/fit.sivi --num 100000 --out more.nc
+  sivi sample run/fit.sivi --num-samples 100000 --out more.nc
   sivi sample run/fit.sivi --seed 1 --out more.npz
 
 a .nc file is netCDF in the layout of ArviZ, a chain per independent fit: xarray.open_datatree("more.nc");
@@ -31,7 +31,10 @@ def add_to(commands: Any) -> None:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     command.add_argument("fit", metavar="FIT", help="a fit file, such as run/fit.sivi")
-    command.add_argument("--num", type=int, default=10_000, metavar="N", help="number of draws (default: %(default)s)")
+    command.add_argument(
+        "--num-samples", type=int, default=10_000, metavar="N", help="number of draws (default: %(default)s)"
+    )
+    command.add_argument("--num", help=argparse.SUPPRESS)  # its name in version 0.1, else taken as an abbreviation
     command.add_argument("--seed", type=int, default=0, help="random seed (default: %(default)s)")
     command.add_argument(
         "--out",
@@ -44,12 +47,14 @@ def add_to(commands: Any) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Load, write the draws, print their summary."""
-    if args.num < 1:
-        raise UsageError(f"--num must be at least 1; got {args.num}.")
+    if args.num is not None:
+        raise UsageError("--num is now --num-samples.")
+    if args.num_samples < 1:
+        raise UsageError(f"--num-samples must be at least 1; got {args.num_samples}.")
     file = _file(args.out)
     posterior = load(args.fit)
-    write_draws(posterior, file, args.num, args.seed)
-    values = entries(posterior, args.num, args.seed)
+    write_draws(posterior, file, args.num_samples, args.seed)
+    values = entries(posterior, args.num_samples, args.seed)
     with as_json(args) as found:
         print(summary(posterior.layout, values))
         print(f"\nwritten: {file}")

@@ -59,7 +59,7 @@ class ToyKL(Experiment):
         target, num_draws, k = TARGETS[settings["target"]](), settings["num_draws"], settings["k"]
         if settings["method"] == "exact":
             floor = noise_floor(
-                knn_kl, target, num_draws=num_draws, repeats=settings["repeats"], key=4000, k=settings["k"]
+                knn_kl, target, num_samples=num_draws, repeats=settings["repeats"], key=4000, k=settings["k"]
             )
             return {"kl": floor.tolist()}, {}
         seed, num_steps = settings["seed"], settings["num_steps"]

@@ -10,6 +10,7 @@ from jaxtyping import Array, PRNGKeyArray
 
 from .._arguments import as_key, check_count, default_float, describe
 from .._programs import compiled
+from .._renamed import NUM_DRAWS, old_arguments
 from .._types import KeyLike
 from ..coordinates import AffineMap, IdentityMap
 from ..critics import CriticSettings, MLPCritic
@@ -40,13 +41,14 @@ class FisherEstimate:
     critic_norm: float
 
 
+@old_arguments("sivi.metrics.fisher_divergence", NUM_DRAWS)
 def fisher_divergence(
     fit: object,
     target: TargetLike,
     *,
     key: KeyLike,
     score_q: ScoreOfFamily | None = None,
-    num_draws: int = 10_000,
+    num_samples: int = 10_000,
     num_steps: int = 4000,
     num_particles: int = 512,
     critic: CriticSettings | None = None,
@@ -65,7 +67,7 @@ def fisher_divergence(
     network that has learnt all it can has errors orthogonal to what it can express. More steps or a wider network
     tell: the value rises as long as the critic improves; trust it once it has stopped rising.
 
-    The standard error falls as 1/√num_draws. With a trained critic it grows as the conditional narrows, since
+    The standard error falls as 1/√num_samples. With a trained critic it grows as the conditional narrows, since
     ∇_x log q(x|z) is of the order of 1/σ: a small divergence then needs many draws.
 
     Args:
@@ -75,7 +77,7 @@ def fisher_divergence(
         target: A `Target`, or a log density of one vector.
         key: An int or a JAX key.
         score_q: ∇log q as a JAX function of one point.
-        num_draws: Draws that the value is the average of.
+        num_samples: Draws that the value is the average of.
         num_steps: Updates of the critic.
         num_particles: Fresh draws per update of the critic.
         critic: Settings of the network; two hidden layers of 128 and a linear map when left out. It sees draws
@@ -104,12 +106,12 @@ def fisher_divergence(
     affine = getattr(fit, "affine", None)
     if isinstance(affine, AffineMap) and not isinstance(affine, IdentityMap):
         target, score_q = Whitened(target, affine), _in_fit_coordinates(score_q, affine)
-    counts = [("num_draws", num_draws, 2), ("num_steps", num_steps, 1), ("num_particles", num_particles, 1)]
-    num_draws, num_steps, num_particles = (check_count(*count) for count in counts)
+    counts = [("num_samples", num_samples, 2), ("num_steps", num_steps, 1), ("num_particles", num_particles, 1)]
+    num_samples, num_steps, num_particles = (check_count(*count) for count in counts)
     train_key, test_key = jax.random.split(as_key(key))
     if score_q is not None:
         _check_score(score_q, family.dim)
-        values, norms, finite = _exact(test_key, family, target, score_q, num_draws)
+        values, norms, finite = _exact(test_key, family, target, score_q, num_samples)
     else:
         if not isinstance(family, SemiImplicit):
             raise TypeError(f"fit must be semi-implicit, or score_q given; got {describe(family)}.")
@@ -119,12 +121,12 @@ def fisher_divergence(
         optimizer = Adam(Cosine(3e-3), b2=0.99) if optimizer is None else optimizer
         check_optimizer("optimizer", optimizer)
         score = train_family_score(train_key, family, critic, optimizer, num_steps, num_particles)
-        values, norms, finite = _minimax(test_key, family, target, score, num_draws)
+        values, norms, finite = _minimax(test_key, family, target, score, num_samples)
     check_finite_scores(np.asarray(finite))
     each = np.asarray(values, float)
     return FisherEstimate(
         value=float(each.mean()),
-        standard_error=float(each.std(ddof=1) / np.sqrt(num_draws)),
+        standard_error=float(each.std(ddof=1) / np.sqrt(num_samples)),
         critic_norm=float(np.asarray(norms, float).mean()),
     )
 
@@ -142,7 +144,7 @@ def _check_score(score_q: ScoreOfFamily, dim: int) -> None:
 
 @compiled
 def _exact(
-    key: PRNGKeyArray, family: Family, target: Target, score_q: ScoreOfFamily, num_draws: int
+    key: PRNGKeyArray, family: Family, target: Target, score_q: ScoreOfFamily, num_samples: int
 ) -> tuple[Array, Array, Array]:
     def one(key: PRNGKeyArray) -> tuple[Array, Array, Array]:
         x = family.sample(key)
@@ -150,12 +152,12 @@ def _exact(
         value = jnp.sum((score - score_q(x)) ** 2)
         return value, value, jnp.isfinite(score).all()
 
-    return values_at(one, jax.random.split(key, num_draws), rows_of(target))
+    return values_at(one, jax.random.split(key, num_samples), rows_of(target))
 
 
 @compiled
 def _minimax(
-    key: PRNGKeyArray, family: SemiImplicit, target: Target, score_q: ScoreOfFamily, num_draws: int
+    key: PRNGKeyArray, family: SemiImplicit, target: Target, score_q: ScoreOfFamily, num_samples: int
 ) -> tuple[Array, Array, Array]:
     def one(noise: tuple[Array, Array]) -> tuple[Array, Array, Array]:
         joint = family.joint(*noise)
@@ -164,4 +166,4 @@ def _minimax(
         norm = jnp.sum(g**2)
         return 2.0 * jnp.sum(g * (score - joint.score)) - norm, norm, jnp.isfinite(score).all()
 
-    return values_at(one, family.sample_noise(key, (num_draws,)), rows_of(target))
+    return values_at(one, family.sample_noise(key, (num_samples,)), rows_of(target))

@@ -9,15 +9,17 @@ from jaxtyping import Array, Float
 
 from .._arguments import as_key, check_count, describe
 from .._programs import compiled
+from .._renamed import NUM_DRAWS, old_arguments
 from .._types import KeyLike
 from ..targets import ExactTarget, Target
 
 
+@old_arguments("sivi.metrics.noise_floor", NUM_DRAWS)
 def noise_floor(
     distance: Callable[..., Any],
     sample: Target | Callable[[Array], Array],
     *,
-    num_draws: int | tuple[int, int],
+    num_samples: int | tuple[int, int],
     repeats: int = 20,
     key: KeyLike = 0,
     **settings: Any,
@@ -30,7 +32,7 @@ def noise_floor(
     Args:
         distance: Takes two sets of draws, (n, dim) and (m, dim), and returns a number: `knn_kl`, `mmd`, your own.
         sample: A target with exact draws, or a JAX function from a key to ONE exact draw (dim,).
-        num_draws: Size of both sets, or a pair of sizes (n, m).
+        num_samples: Size of both sets, or a pair of sizes (n, m).
         repeats: How many independent pairs of sets.
         key: An int or a JAX key.
         settings: Keyword arguments for the distance. One that is called `key` has to be bound beforehand, with
@@ -43,14 +45,14 @@ def noise_floor(
     Example:
         >>> from sivi.metrics import knn_kl
         >>> from sivi.targets import Banana
-        >>> floor = noise_floor(knn_kl, Banana(), num_draws=1000, repeats=10, k=3)
+        >>> floor = noise_floor(knn_kl, Banana(), num_samples=1000, repeats=10, k=3)
         >>> floor.shape, bool(abs(floor.mean()) < 0.1), bool(0.02 < floor.std() < 0.2)
         ((10,), True, True)
     """
-    sizes = num_draws if isinstance(num_draws, tuple) else (num_draws, num_draws)
+    sizes = num_samples if isinstance(num_samples, tuple) else (num_samples, num_samples)
     if len(sizes) != 2:
-        raise ValueError(f"num_draws must be a number or a pair of them; got {describe(num_draws)}.")
-    first, second = (check_count("num_draws", size) for size in sizes)
+        raise ValueError(f"num_samples must be a number or a pair of them; got {describe(num_samples)}.")
+    first, second = (check_count("num_samples", size) for size in sizes)
     keys = jax.random.split(as_key(key), check_count("repeats", repeats))
     one = _sampler(sample)
 
@@ -64,8 +66,8 @@ def noise_floor(
 
 
 @compiled
-def _draw(sample: Callable[[Array], Array], key: Array, num_draws: int) -> Array:
-    return jax.vmap(sample)(jax.random.split(key, num_draws))
+def _draw(sample: Callable[[Array], Array], key: Array, num_samples: int) -> Array:
+    return jax.vmap(sample)(jax.random.split(key, num_samples))
 
 
 def _sampler(sample: Target | Callable[[Array], Array]) -> Callable[[Array], Array]:

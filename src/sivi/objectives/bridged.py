@@ -26,6 +26,7 @@ from jaxtyping import Array, Bool, Int, PRNGKeyArray, PyTree
 
 from .._errors import MissingLogProb
 from .._fields import count_field, module_field
+from .._renamed import BRIDGED, NUM_DRAWS, old_arguments, old_names
 from .._types import Metrics, Scalar
 from ..families import Family
 from ..schedules import RunLike, Schedule, as_share_schedule, replace_fields
@@ -62,7 +63,7 @@ class Bridged(Objective):
             run to fit p itself.
         base: A density as wide as the target with all its modes, or a little wider: for a whitened target
             `IsotropicGaussian(dim, 1.5)`.
-        num_draws: Draws of the family from which c is found at an update.
+        num_samples: Draws of the family from which c is found at an update.
 
     Example:
         >>> from sivi.objectives import Annealed, PathKL
@@ -78,7 +79,9 @@ class Bridged(Objective):
     )
     _: KW_ONLY
     base: Target = module_field("base", Target, "a sivi target")
-    num_draws: int = count_field("num_draws", 64)
+    num_samples: int = count_field("num_samples", 64)
+
+    __getattr__ = old_names(BRIDGED)
 
     def bind(self, plan: RunLike) -> "Bridged":
         return replace_fields(self, objective=self.objective.bind(plan), schedule=self.schedule.bind(plan))
@@ -136,7 +139,7 @@ class Bridged(Objective):
     def _log_odds(self, key: PRNGKeyArray, family: Family, target: Target, share: Scalar) -> Scalar:
         """The c at which draws of the family have the mean share wanted, by bisection."""
         key = jax.random.fold_in(key, _OWN_STREAM)
-        draws = jax.vmap(family.sample)(jax.random.split(key, self.num_draws))
+        draws = jax.vmap(family.sample)(jax.random.split(key, self.num_samples))
         gaps = jax.vmap(lambda x: self.base.log_prob(x) - target.log_prob(x))(draws)
         finite = jnp.isfinite(gaps)  # not where p has no mass: of those draws the base has all, whatever c is
         gaps = jnp.where(finite, gaps, jnp.max(gaps, where=finite, initial=-jnp.inf))
@@ -152,3 +155,6 @@ class Bridged(Objective):
         ends = logit - jnp.max(gaps), logit - jnp.min(gaps)
         low, high = jax.lax.fori_loop(0, _BISECTIONS, halve, ends)
         return 0.5 * (low + high)
+
+
+Bridged.__init__ = old_arguments("sivi.objectives.Bridged", NUM_DRAWS)(Bridged.__init__)

@@ -13,6 +13,7 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 from .._arguments import as_key, check_count, check_positive
 from .._programs import compiled
 from .._progress import ProgressBar
+from .._renamed import NUM_DRAWS, old_arguments
 from .._types import ArrayLike, KeyLike, Scalar
 from ..targets import Target, as_target
 from ._kernel import Kept, Moved, SamplerKernel, run_kernel
@@ -22,6 +23,7 @@ from .starts import chain_starts
 from .transition import ChainState, check_acceptance, hmc_transition, start_chain
 
 
+@old_arguments("sivi.samplers.hmc", NUM_DRAWS)
 def hmc(
     target: Target | Callable[..., Array],
     dim: int | None = None,
@@ -29,7 +31,7 @@ def hmc(
     like: PyTree | None = None,
     key: KeyLike = 0,
     num_chains: int = 4,
-    num_draws: int = 1000,
+    num_samples: int = 1000,
     num_warmup: int = 1000,
     num_leapfrog: int = 20,
     step_size: float | None = None,
@@ -58,7 +60,7 @@ def hmc(
         like: Instead of `dim`, an example pytree of floats that the function takes.
         key: An int or a JAX key. The result is a function of it and of the other arguments alone.
         num_chains: Independent chains.
-        num_draws: Draws of each that come back.
+        num_samples: Draws of each that come back.
         num_warmup: Transitions before them.
         num_leapfrog: Most leapfrog steps of a transition; their mean is half of it.
         step_size: ε; tuned when left out. A number is kept as it is, with unit masses, and the warm-up is mere
@@ -69,14 +71,14 @@ def hmc(
         progress: Show a progress bar on a terminal, and elsewhere log lines with the logger `"sivi"`.
 
     Returns:
-        The draws, (num_chains, num_draws, dim), with R-hat, effective sample size, acceptance and divergences.
+        The draws, (num_chains, num_samples, dim), with R-hat, effective sample size, acceptance and divergences.
 
     Raises:
         MissingLogProb: The target knows only its score.
 
     Example:
         >>> import jax.numpy as jnp
-        >>> run = hmc(lambda x: -0.5 * jnp.sum(x**2), dim=2, num_draws=200, num_warmup=200, progress=False)
+        >>> run = hmc(lambda x: -0.5 * jnp.sum(x**2), dim=2, num_samples=200, num_warmup=200, progress=False)
         >>> run.draws.shape, bool((run.rhat < 1.1).all())
         ((4, 200, 2), True)
 
@@ -85,7 +87,7 @@ def hmc(
 
         Neal, MCMC using Hamiltonian dynamics (Handbook of Markov Chain Monte Carlo, 2011).
     """
-    num_chains, num_draws = check_count("num_chains", num_chains), check_count("num_draws", num_draws)
+    num_chains, num_samples = check_count("num_chains", num_chains), check_count("num_samples", num_samples)
     num_leapfrog, chunk_size = check_count("num_leapfrog", num_leapfrog), check_count("chunk_size", chunk_size)
     num_warmup = check_count("num_warmup", num_warmup, 0 if step_size is not None else MIN_WARMUP)
     target_acceptance = check_acceptance(target_acceptance)
@@ -107,8 +109,8 @@ def hmc(
         adaptation=AdaptationState.start(target.dim, target.dim**-0.25 if fixed_step is None else fixed_step),
         num_gradients=jnp.int32(1),
     )
-    kept = Kept.empty(num_draws, starts, has_trajectories=True)
-    with ProgressBar(num_warmup + num_draws, 0, progress, "sivi.samplers.hmc") as bar:
+    kept = Kept.empty(num_samples, starts, has_trajectories=True)
+    with ProgressBar(num_warmup + num_samples, 0, progress, "sivi.samplers.hmc") as bar:
         state, kept = run_kernel(kernel, state, kept, bar, num_burn_in=num_warmup, chunk_size=chunk_size)
     step_size, num_gradients = float(jnp.exp(state.adaptation.log_step_mean)), num_chains * int(state.num_gradients)
     return kept.as_run("hmc", target.layout, step_size, num_gradients=num_gradients)

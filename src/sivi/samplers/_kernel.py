@@ -59,13 +59,13 @@ class Kept(eqx.Module):
     diverging: Bool[Array, "draws chains"] | None
 
     @staticmethod
-    def empty(num_draws: int, starts: Float[Array, "chains dim"], *, has_trajectories: bool) -> "Kept":
+    def empty(num_samples: int, starts: Float[Array, "chains dim"], *, has_trajectories: bool) -> "Kept":
         """Room for the draws, and for acceptance and divergences of a sampler that has trajectories."""
         num_chains = starts.shape[0]
         return Kept(
-            draws=jnp.zeros((num_draws, *starts.shape), starts.dtype),
+            draws=jnp.zeros((num_samples, *starts.shape), starts.dtype),
             acceptance=jnp.zeros(num_chains, starts.dtype) if has_trajectories else None,
-            diverging=jnp.zeros((num_draws, num_chains), bool) if has_trajectories else None,
+            diverging=jnp.zeros((num_samples, num_chains), bool) if has_trajectories else None,
         )
 
     def as_run(

@@ -13,6 +13,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 from .._arguments import as_key, check_count
 from .._programs import compiled, when_running
 from .._progress import ProgressBar
+from .._renamed import NUM_DRAWS, old_arguments
 from .._types import ArrayLike, KeyLike, Scalar
 from ..targets import Target, as_target
 from ._kernel import Kept, Moved, SamplerKernel, run_kernel
@@ -22,6 +23,7 @@ from .starts import chain_starts
 from .transition import check_acceptance
 
 
+@old_arguments("sivi.samplers.nuts", NUM_DRAWS)
 def nuts(
     target: Target | Callable[..., Array],
     dim: int | None = None,
@@ -29,7 +31,7 @@ def nuts(
     like: PyTree | None = None,
     key: KeyLike = 0,
     num_chains: int = 4,
-    num_draws: int = 1000,
+    num_samples: int = 1000,
     num_warmup: int = 1000,
     target_acceptance: float = 0.8,
     max_doublings: int = 10,
@@ -50,7 +52,7 @@ def nuts(
         like: Instead of `dim`, an example pytree of floats that the function takes.
         key: An int or a JAX key. The result is a function of it and of the other arguments alone.
         num_chains: Independent chains. They run as one program, so a transition takes as long as its longest chain.
-        num_draws: Draws of each that come back.
+        num_samples: Draws of each that come back.
         num_warmup: Transitions before them.
         target_acceptance: What the step size is tuned to.
         max_doublings: A trajectory has at most 2^max_doublings leapfrog steps; `max_depth_hits` of the result counts
@@ -61,7 +63,7 @@ def nuts(
         progress: Show a progress bar on a terminal, and elsewhere log lines with the logger `"sivi"`.
 
     Returns:
-        The draws, (num_chains, num_draws, dim), with R-hat, effective sample size, acceptance and divergences.
+        The draws, (num_chains, num_samples, dim), with R-hat, effective sample size, acceptance and divergences.
 
     Raises:
         MissingLogProb: The target knows only its score.
@@ -69,7 +71,7 @@ def nuts(
 
     Example:
         >>> import jax.numpy as jnp
-        >>> run = nuts(lambda x: -0.5 * jnp.sum(x**2), dim=2, num_draws=200, num_warmup=200, progress=False)
+        >>> run = nuts(lambda x: -0.5 * jnp.sum(x**2), dim=2, num_samples=200, num_warmup=200, progress=False)
         >>> run.draws.shape, bool((run.rhat < 1.1).all()), run.divergences
         ((4, 200, 2), True, 0)
 
@@ -78,7 +80,7 @@ def nuts(
         (JMLR 2014).
     """
     _blackjax()
-    num_chains, num_draws = check_count("num_chains", num_chains), check_count("num_draws", num_draws)
+    num_chains, num_samples = check_count("num_chains", num_chains), check_count("num_samples", num_samples)
     num_warmup = check_count("num_warmup", num_warmup, MIN_WARMUP)
     max_doublings, chunk_size = check_count("max_doublings", max_doublings), check_count("chunk_size", chunk_size)
     target_acceptance = check_acceptance(target_acceptance)
@@ -86,7 +88,7 @@ def nuts(
 
     start_key, warmup_key, run_key = jax.random.split(as_key(key), 3)
     starts = chain_starts(start_key, target, num_chains, init)
-    with ProgressBar(num_warmup + num_draws, 0, progress, "sivi.samplers.nuts") as bar:
+    with ProgressBar(num_warmup + num_samples, 0, progress, "sivi.samplers.nuts") as bar:
         wanted = jnp.asarray(target_acceptance, starts.dtype)
         bar.phase("compiling")
         with when_running(lambda: bar.phase("warming up")):
@@ -96,7 +98,7 @@ def nuts(
             NUTSKernel(target, run_key, tuned, max_doublings),
             NUTSState(chains, jnp.int32(0), num_gradients),
         )
-        kept = Kept.empty(num_draws, starts, has_trajectories=True)
+        kept = Kept.empty(num_samples, starts, has_trajectories=True)
         state, kept = run_kernel(kernel, state, kept, bar, chunk_size=chunk_size)
     counts = (int(state.num_cut_short), int(np.asarray(state.num_gradients, np.int64).sum()))
     return kept.as_run("nuts", target.layout, np.asarray(tuned["step_size"]), *counts)

@@ -11,6 +11,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 from .._arguments import as_key, check_count, check_positive, default_float
 from .._batches import ParticleBatches, ShuffledBatches
 from .._progress import ProgressBar
+from .._renamed import NUM_DRAWS, old_arguments
 from .._types import ArrayLike, KeyLike
 from ..schedules import Schedule, as_schedule
 from ..targets import Target, as_target
@@ -20,6 +21,7 @@ from .run import SamplerRun
 from .starts import starting_points
 
 
+@old_arguments("sivi.samplers.sgld", NUM_DRAWS)
 def sgld(
     target: Target | Callable[..., Array],
     dim: int | None = None,
@@ -31,7 +33,7 @@ def sgld(
     step_size: float | Schedule,
     batch_size: int | None = None,
     init: ArrayLike | None = None,
-    num_draws: int = 1,
+    num_samples: int = 1,
     thin: int = 1,
     chunk_size: int = 1000,
     progress: bool = True,
@@ -61,14 +63,14 @@ def sgld(
         step_size: h, a number or a `sivi.schedules` schedule over the run.
         batch_size: Rows of data per step and particle, for a target with data; all of them when left out.
         init: Where the particles start, (num_particles, dim); N(0, I) when left out.
-        num_draws: States of each particle that come back: the last one and those `thin`, 2·`thin`, … steps
+        num_samples: States of each particle that come back: the last one and those `thin`, 2·`thin`, … steps
             before it. What comes before the first of them is burn-in.
         thin: Steps between two of them.
         chunk_size: Steps between two visits to Python. The result does not depend on it.
         progress: Show a progress bar on a terminal, and elsewhere log lines with the logger `"sivi"`.
 
     Returns:
-        The draws, (num_particles, num_draws, dim): with `num_draws=1` the final particles.
+        The draws, (num_particles, num_samples, dim): with `num_samples=1` the final particles.
 
     Raises:
         FloatingPointError: A particle has diverged to infinity: the step size is too large.
@@ -83,13 +85,12 @@ def sgld(
         Welling and Teh, Bayesian learning via stochastic gradient Langevin dynamics (ICML 2011).
     """
     num_particles, num_steps = check_count("num_particles", num_particles), check_count("num_steps", num_steps)
-    num_draws, thin = check_count("num_draws", num_draws), check_count("thin", thin)
+    num_samples, thin = check_count("num_samples", num_samples), check_count("thin", thin)
     chunk_size = check_count("chunk_size", chunk_size)
-    num_burn_in = num_steps - 1 - (num_draws - 1) * thin
+    fewest = 1 + (num_samples - 1) * thin
+    num_burn_in = num_steps - fewest
     if num_burn_in < 0:
-        raise ValueError(
-            f"num_steps must be at least 1 + (num_draws - 1) * thin = {1 + (num_draws - 1) * thin}; got {num_steps}."
-        )
+        raise ValueError(f"num_steps must be at least 1 + (num_samples - 1) * thin = {fewest}; got {num_steps}.")
     schedule = _checked_schedule(step_size, num_steps)
     target = as_target(target, dim, like)
     check_batch_size(target, batch_size)
@@ -102,7 +103,7 @@ def sgld(
         first_rows = batches.rows(jnp.int32(0), order)
     starts = starting_points(start_key, target, num_particles, init, scale=1.0, needs_log_prob=False, rows=first_rows)
     kernel, state = SGLDKernel(target, run_key, schedule, batches), SGLDState(starts, order)
-    kept = Kept.empty(num_draws, starts, has_trajectories=False)
+    kept = Kept.empty(num_samples, starts, has_trajectories=False)
     with ProgressBar(num_steps, 0, progress, "sivi.samplers.sgld") as bar:
         _, kept = run_kernel(kernel, state, kept, bar, num_burn_in=num_burn_in, thin=thin, chunk_size=chunk_size)
     return kept.as_run("sgld", target.layout, float(schedule(num_steps - 1)))

@@ -9,7 +9,7 @@ import numpy as np
 from jaxtyping import Float
 from scipy import fft, special, stats
 
-Draws = Float[np.ndarray, "chains num_draws dim"]
+Draws = Float[np.ndarray, "chains num_samples dim"]
 PerCoordinate = Float[np.ndarray, " dim"]
 
 #: Fewer draws per chain say nothing: half a chain then has no variance, or no lag to look at.
@@ -24,7 +24,7 @@ def split_rhat(draws: Draws) -> PerCoordinate:
     (location) and that of their distances to the median (scale).
 
     Args:
-        draws: (chains, num_draws, dim). With fewer than 4 draws per chain the answer is NaN.
+        draws: (chains, num_samples, dim). With fewer than 4 draws per chain the answer is NaN.
 
     Example:
         >>> chains = np.random.default_rng(0).normal(size=(4, 500, 1))
@@ -50,7 +50,7 @@ def effective_sample_size(draws: Draws) -> PerCoordinate:
     them are summed here. ArviZ stops a few lags earlier, and so takes short, slow chains to be worth more.
 
     Args:
-        draws: (chains, num_draws, dim). With fewer than 4 draws per chain the answer is NaN.
+        draws: (chains, num_samples, dim). With fewer than 4 draws per chain the answer is NaN.
 
     Example:
         >>> chains = np.random.default_rng(0).normal(size=(4, 500, 1))
@@ -90,28 +90,28 @@ def _rank_normalised(draws: Draws) -> Draws:
 
 
 def _rhat(draws: Draws) -> PerCoordinate:
-    num_draws = draws.shape[1]
+    num_samples = draws.shape[1]
     within = draws.var(1, ddof=1).mean(0)
     between = draws.mean(1).var(0, ddof=1)
     with np.errstate(divide="ignore", invalid="ignore"):  # chains that do not move: ∞, or NaN where all are equal
-        return np.sqrt((num_draws - 1) / num_draws + between / within)
+        return np.sqrt((num_samples - 1) / num_samples + between / within)
 
 
 def _ess(draws: Draws) -> PerCoordinate:
-    num_chains, num_draws, _ = draws.shape
+    num_chains, num_samples, _ = draws.shape
     autocovariance = _autocovariance(draws).mean(0)
-    within = autocovariance[0] * num_draws / (num_draws - 1)
+    within = autocovariance[0] * num_samples / (num_samples - 1)
     total = autocovariance[0] + (draws.mean(1).var(0, ddof=1) if num_chains > 1 else 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         rho = 1.0 - (within - autocovariance) / total
     rho[0] = 1.0
-    even, odd = rho[: num_draws // 2 * 2 : 2], rho[1 : num_draws // 2 * 2 : 2]
+    even, odd = rho[: num_samples // 2 * 2 : 2], rho[1 : num_samples // 2 * 2 : 2]
     positive = np.logical_and.accumulate(even + odd > 0, axis=0)
     pairs = np.where(positive, np.minimum.accumulate(even + odd, axis=0), 0.0)
     # Of the pair that ends the sum, ρ_2k is still added once if it is positive, as Stan and ArviZ do.
     end = np.minimum(positive.sum(0), len(even) - 1)
     remainder = np.where(positive.all(0), 0.0, np.maximum(np.take_along_axis(even, end[None], 0)[0], 0.0))
-    size = num_chains * num_draws
+    size = num_chains * num_samples
     # An alternating chain can be worth more than its length, but a noisy τ near zero is not to be believed.
     tau = np.maximum(-1.0 + 2.0 * pairs.sum(0) + remainder, 1.0 / np.log10(size))
     return np.where(np.isfinite(total) & (total > 0), size / tau, np.nan)
@@ -119,7 +119,7 @@ def _ess(draws: Draws) -> PerCoordinate:
 
 def _autocovariance(draws: Draws) -> Draws:
     """Of every chain, at lag 0, 1, …, with divisor N."""
-    num_draws = draws.shape[1]
-    size = fft.next_fast_len(2 * num_draws, real=True)
+    num_samples = draws.shape[1]
+    size = fft.next_fast_len(2 * num_samples, real=True)
     spectrum = fft.rfft(draws - draws.mean(1, keepdims=True), size, axis=1)
-    return fft.irfft(np.abs(spectrum) ** 2, size, axis=1)[:, :num_draws] / num_draws
+    return fft.irfft(np.abs(spectrum) ** 2, size, axis=1)[:, :num_samples] / num_samples

@@ -21,11 +21,11 @@ class SamplerRun:
     """Draws of a target by chains (or particles), with their diagnostics.
 
     Attributes:
-        draws: (chains, num_draws, dim), unconstrained, in the library's one ravel order.
+        draws: (chains, num_samples, dim), unconstrained, in the library's one ravel order.
         layout: The names and shapes of the unknowns.
         step_size: The last one used: one for all chains, or one per chain.
         acceptance: Mean acceptance probability of each chain after warm-up; None for a sampler that accepts all.
-        diverging: (chains, num_draws): whether the energy error blew up in the transition that led to a draw. More
+        diverging: (chains, num_samples): whether the energy error blew up in the transition that led to a draw. More
             than a few such transitions mean that the sampler cannot enter some region of the target: the draws
             where they happen show which. None for a sampler without trajectories.
         max_depth_hits: For `nuts`, the transitions after warm-up that `max_doublings` cut short, all chains together:
@@ -47,26 +47,26 @@ class SamplerRun:
           effective sample size: at least 845 of 1,000 draws, at x[0]
     """
 
-    draws: Float[np.ndarray, "chains num_draws dim"]
+    draws: Float[np.ndarray, "chains num_samples dim"]
     layout: Layout
     step_size: float | Float[np.ndarray, " chains"]
     acceptance: Float[np.ndarray, " chains"] | None = None
-    diverging: Bool[np.ndarray, "chains num_draws"] | None = None
+    diverging: Bool[np.ndarray, "chains num_samples"] | None = None
     max_depth_hits: int | None = None
     sampler: str = "sampler run"
     num_gradients: int | None = None
 
     def __repr__(self) -> str:
-        num_chains, num_draws, dim = self.draws.shape
-        lines = [f"{self.sampler}: {num_chains:,} chains of {num_draws:,} draws, {dim:,} unknowns"]
-        if num_draws < MIN_DRAWS:
+        num_chains, num_samples, dim = self.draws.shape
+        lines = [f"{self.sampler}: {num_chains:,} chains of {num_samples:,} draws, {dim:,} unknowns"]
+        if num_samples < MIN_DRAWS:
             lines.append(f"R-hat and effective sample size: not known, of fewer than {MIN_DRAWS} draws a chain")
         elif np.isnan(self.rhat).all():
             lines.append("R-hat and effective sample size: not known, of chains that do not move")
         else:
             names = free_names(self.layout)
             worst, fewest = int(np.nanargmax(self.rhat)), int(np.nanargmin(self.ess))
-            total = f"{num_chains * num_draws:,}"
+            total = f"{num_chains * num_samples:,}"
             lines.append(f"R-hat: at most {self.rhat[worst]:.3f}, at {names[worst]}")
             size = f"{self.ess[fewest]:,.0f} of {total} draws, at {names[fewest]}"
             lines.append(f"effective sample size: at least {size}")
@@ -98,7 +98,7 @@ class SamplerRun:
         return self.draws.reshape(-1, self.draws.shape[2])
 
     def named(self) -> dict[str, Array]:
-        """The draws by variable: name → `(chains, num_draws, *shape)`."""
+        """The draws by variable: name → `(chains, num_samples, *shape)`."""
         return jax.vmap(jax.vmap(self.layout.named))(self.draws)
 
     def thinned(self, share: float = 0.9) -> "SamplerRun":
@@ -112,9 +112,9 @@ class SamplerRun:
         """
         if not 0.0 < share <= 1.0:
             raise ValueError(f"share must be in (0, 1]; got {share}.")
-        num_draws, k, worth = self.draws.shape[1], 1, float("nan")
-        while num_draws // k >= MIN_LEFT:
-            every = slice((num_draws - 1) % k, None, k)
+        num_samples, k, worth = self.draws.shape[1], 1, float("nan")
+        while num_samples // k >= MIN_LEFT:
+            every = slice((num_samples - 1) % k, None, k)
             worth = _worth(self.draws[:, every])
             if worth >= share:
                 diverging = None if self.diverging is None else self.diverging[:, every]
@@ -124,7 +124,7 @@ class SamplerRun:
             # Thinning adds no information, so a k that leaves more draws than they are worth now need not be tried.
             k = max(k + 1, int(k * share / worth))
         raise ValueError(
-            f"share: no thinning that leaves {MIN_LEFT} of the {num_draws} draws per chain reaches {share}; the last "
+            f"share: no thinning that leaves {MIN_LEFT} of the {num_samples} draws per chain reaches {share}; the last "
             f"one tried has an effective sample size of {worth:.2g} of its draws. Run longer chains."
         )
 
@@ -145,7 +145,7 @@ def free_names(layout: Layout) -> list[str]:
     return names
 
 
-def _worth(draws: Float[np.ndarray, "chains num_draws dim"]) -> float:
+def _worth(draws: Float[np.ndarray, "chains num_samples dim"]) -> float:
     """The smallest effective sample size, of location or scale, as a share of the number of draws.
 
     The halves of n draws that it is measured on are centred at their own means, which makes the estimate for

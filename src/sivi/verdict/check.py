@@ -138,7 +138,7 @@ def target_of(posterior: Any, target: Any) -> Target:
         if stored is not None and not same_fingerprint(fingerprint_of(found), stored):
             raise ValueError(
                 "target must be the one that the posterior was fitted to, and its score is another; to judge the draws "
-                "against another target, give posterior.unconstrained(10_000) in place of the posterior."
+                "against another target, give posterior.unconstrained(10_000, key=0) in place of the posterior."
             )
     return found
 

@@ -63,7 +63,7 @@ def compare(
         reference: "nuts", "hmc", or draws of your own: an array (draws, dim) or (chains, draws, dim) on the
             unconstrained scale, a `SamplerRun`, or a dict in the form of `Posterior.sample`. When left out it is NUTS,
             or HMC where BlackJAX is not installed, and the result says so.
-        settings: Further arguments of the sampler, such as `num_draws`, `num_warmup`, `init` or `progress`.
+        settings: Further arguments of the sampler, such as `num_samples`, `num_warmup`, `init` or `progress`.
 
     Example:
         >>> import numpy as np, sivi

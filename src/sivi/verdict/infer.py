@@ -201,7 +201,7 @@ class _Walk:
         if starts is not None:
             rng = np.random.default_rng(np.asarray(jax.random.key_data(run_key)).ravel())
             init = starts[rng.choice(len(starts), num_chains, replace=len(starts) < num_chains)]
-        lengths = {"num_chains": num_chains, "num_draws": num, "num_warmup": num, "progress": self.progress}
+        lengths = {"num_chains": num_chains, "num_samples": num, "num_warmup": num, "progress": self.progress}
         try:
             run, cost = run_reference(target, name, run_key, init=init, **lengths)
         except KeyboardInterrupt:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from jaxtyping import Array, Float, PyTree
 
+from .._arguments import needs_key
 from .._layout import Layout
 from .._types import KeyLike
 from ..posterior import Posterior
@@ -83,7 +84,8 @@ class Inference:
         """The level of the verdict; "not judged" without one."""
         return "not judged" if self.verdict is None else self.verdict.level
 
-    def sample(self, num_samples: int, key: KeyLike = 0) -> PyTree:
+    @needs_key
+    def sample(self, num_samples: int, key: KeyLike) -> PyTree:
         """Draws in the form of `Posterior.sample`.
 
         A fit makes any number of independent draws. Those of chains are picked from the stored ones, without repetition
@@ -95,7 +97,8 @@ class Inference:
         """
         return self.result.sample(num_samples, key)
 
-    def unconstrained(self, num_samples: int, key: KeyLike = 0) -> Float[Array, "num_samples dim"]:
+    @needs_key
+    def unconstrained(self, num_samples: int, key: KeyLike) -> Float[Array, "num_samples dim"]:
         """The draws of `sample` as plain vectors of real numbers, (num_samples, dim)."""
         return self.result.unconstrained(num_samples, key)
 

@@ -47,9 +47,9 @@ def run_reference(target: Target, name: str, key: KeyLike, **settings: Any) -> R
 
 def faults_of_run(run: SamplerRun) -> list[Finding]:
     """What the chains' own diagnostics say against them: R-hat, effective size, divergences."""
-    num_chains, num_draws, _ = run.draws.shape
-    if num_chains < 2 or num_draws < MIN_DRAWS:
-        sentence = f"R-hat needs two chains of {MIN_DRAWS} draws or more; there are {num_chains} of {num_draws:,}."
+    num_chains, num_samples, _ = run.draws.shape
+    if num_chains < 2 or num_samples < MIN_DRAWS:
+        sentence = f"R-hat needs two chains of {MIN_DRAWS} draws or more; there are {num_chains} of {num_samples:,}."
         return [_fault((), float("nan"), limits.BAD, sentence)]
     return [*_rhat_fault(run), *_size_fault(run), *_divergence_fault(run)]
 

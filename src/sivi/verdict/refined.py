@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
-from .._arguments import as_key, check_count, default_float
+from .._arguments import as_key, check_count, default_float, needs_key
 from .._layout import Layout
 from .._types import KeyLike
 
@@ -44,7 +44,8 @@ class Refined:
     def dim(self) -> int:
         return self.layout.dim
 
-    def sample(self, num_samples: int, key: KeyLike = 0) -> PyTree:
+    @needs_key
+    def sample(self, num_samples: int, key: KeyLike) -> PyTree:
         """Draws in the form of `Posterior.sample`.
 
         They are picked from the stored ones, without repetition as long as those suffice.
@@ -56,7 +57,8 @@ class Refined:
         points = self.unconstrained(num_samples, key)
         return points if self.layout.is_vector else self.layout.unravel_many(points)
 
-    def unconstrained(self, num_samples: int, key: KeyLike = 0) -> Float[Array, "num_samples dim"]:
+    @needs_key
+    def unconstrained(self, num_samples: int, key: KeyLike) -> Float[Array, "num_samples dim"]:
         """The draws of `sample` as plain vectors of real numbers, (num_samples, dim)."""
         num_samples = check_count("num_samples", num_samples)
         key = jax.random.fold_in(as_key(key), _SAMPLE)
