@@ -321,6 +321,17 @@ class TestInterrupts:
         assert capsys.readouterr().out.splitlines()[-1] == "interrupted; the fit is finished, and not checked"
         assert (tmp_path / "run" / "fit.sivi").exists()
 
+    def test_that_has_become_another_error(self, tmp_path, capsys, monkeypatch):
+        def load(path):
+            try:
+                signal.raise_signal(signal.SIGINT)
+            except KeyboardInterrupt:
+                raise ValueError("Invalid matrix") from None
+
+        monkeypatch.setattr(_sample, "load", load)
+        assert main(["sample", "fit.sivi", "--out", str(tmp_path / "draws.npz")]) == 130
+        assert refused(capsys) == "sivi: interrupted\n"
+
     def test_during_a_command(self, tmp_path, capsys, monkeypatch):
         monkeypatch.setattr(_sample, "load", lambda path: signal.raise_signal(signal.SIGINT))
         assert main(["sample", "fit.sivi", "--out", str(tmp_path / "draws.npz")]) == 130

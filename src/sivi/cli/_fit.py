@@ -163,7 +163,7 @@ def _check(
         print("sivi: the fit is written; its check was interrupted", file=sys.stderr)
         return _codes.INTERRUPTED, []
     except Exception as error:  # nothing is wrong with the fit's files
-        if args.debug:
+        if args.debug or args.interrupts:
             raise
         sentence = f"not checked: {' '.join(str(error).split())}"
         write_text(sentence, folder)

@@ -32,6 +32,10 @@ exit codes:
 """
 
 
+#: Errors whose sentences are written for the person at the keyboard.
+_WRONG_INPUT = (UsageError, SiviError, ImportError, OSError, TypeError, ValueError)
+
+
 def parser() -> argparse.ArgumentParser:
     """The parser of the whole command line."""
     top = argparse.ArgumentParser(
@@ -65,14 +69,21 @@ def _run(args: argparse.Namespace) -> int:
         return code
     except KeyboardInterrupt:
         return _report("interrupted", _codes.INTERRUPTED, args.debug)
-    except FitDiverged as error:
-        return _report(str(error), _codes.FAILED, args.debug)
-    except (UsageError, SiviError, ImportError, OSError, TypeError, ValueError) as error:
-        return _report(str(error), _codes.WRONG_INPUT, args.debug)
     except Exception as error:
-        if args.debug:
-            raise
-        return _report(_unexpected(error), _codes.UNEXPECTED, args.debug)
+        if args.interrupts:  # of which code in C has made an error of its own
+            return _report("interrupted", _codes.INTERRUPTED, args.debug)
+        return _failed(error, args.debug)
+
+
+def _failed(error: Exception, debug: bool) -> int:
+    """Report an error that no interrupt has caused."""
+    if isinstance(error, FitDiverged):
+        return _report(str(error), _codes.FAILED, debug)
+    if isinstance(error, _WRONG_INPUT):
+        return _report(str(error), _codes.WRONG_INPUT, debug)
+    if debug:
+        raise error
+    return _report(_unexpected(error), _codes.UNEXPECTED, debug)
 
 
 def _unexpected(error: Exception) -> str:

@@ -50,10 +50,9 @@ def forgiving_streams() -> Iterator[None]:
         try:
             yield
         finally:
-            for stream in (out, error):
+            for stream in filter(None, (out, error)):
                 try:
-                    if stream is not None:
-                        stream.flush()
+                    stream.flush()
                 except (OSError, ValueError):  # a full disk: it would fail again when Python ends
                     stream.drop()
 
