@@ -145,6 +145,11 @@ class TestJson:
         assert printed["files"] == [str(file)]
         assert len(printed["variables"]) == 2
 
+    def test_the_page_lists_the_keys_of_fit(self):
+        page = (ROOT / "docs" / "guide" / "command_line.md").read_text().split("## `--json`")[1]
+        rows = re.findall(r"^\| (`.*?) \| (all|.*?`fit`.*?) \|", page, re.MULTILINE)
+        assert {key for names, _ in rows for key in re.findall(r"`(\w+)`", names)} == set(_fit.KEYS)
+
     def test_nothing_is_printed_after_an_error(self, tmp_path, capsys):
         assert fit(tmp_path / "none.py", tmp_path / "run", "--json") == 2
         assert "does not exist" in refused(capsys)
