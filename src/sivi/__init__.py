@@ -36,6 +36,8 @@ from .verdict.inference import Inference
 from .verdict.refined import Refined
 from .verdict.result import Verdict
 
+_imports.done()
+
 __all__ = [
     "CheckpointError",
     "Comparison",

@@ -1,10 +1,11 @@
-"""The packages that take long to import, before all else: Ctrl-C is not lost meanwhile."""
+"""Ctrl-C is not lost while the library and the packages that it needs are imported, which takes seconds."""
+
+import contextlib
 
 from ._interrupts import interrupts_kept
 
-with interrupts_kept():
-    import equinox  # noqa: F401
-    import jax.numpy  # noqa: F401
-    import optax  # noqa: F401
-    import scipy.special  # noqa: F401
-    import tqdm.auto  # noqa: F401
+_importing = contextlib.ExitStack()
+_importing.enter_context(interrupts_kept())
+
+#: Called when all is imported.
+done = _importing.close
