@@ -24,6 +24,7 @@ from ._fitting.resume import load
 from ._version import __version__ as __version__
 from .constraints import *  # noqa: F403  (a new constraint needs one re-export, in its own room)
 from .families import DiagonalGaussian, ImplicitMixing, NormalMixing, SemiImplicit, StudentT
+from .interop.pymc import from_pymc
 from .posterior import Posterior
 from .stopping import Doubling, Plateau
 from .targets.function_model import model
@@ -68,6 +69,7 @@ __all__ = [
     "defaults",
     "families",
     "fit",
+    "from_pymc",
     "infer",
     "load",
     "load_verdict",

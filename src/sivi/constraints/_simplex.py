@@ -52,14 +52,17 @@ class Simplex(Constraint):
         info = np.finfo(x.dtype)
         return (x >= info.tiny).all(-1) & (np.abs(x.sum(-1) - 1.0) <= np.sqrt(info.eps))
 
-    def _log_x(self, y: Float[Array, "*batch free"]) -> Float[Array, "*batch n"]:
+    def log_ratios(self, y: Float[Array, "*batch free"]) -> Float[Array, "*batch n"]:
+        """V y: the logarithm of each entry of x, less the mean of these logarithms."""
         # Column k of V: 1/√(k(k+1)) in the first k rows, −k/√(k(k+1)) in row k + 1, zero below.
         k = jnp.arange(1, self.n, dtype=y.dtype)
         scaled = y / jnp.sqrt(k * (k + 1))
         above = jnp.flip(jnp.cumsum(jnp.flip(scaled, -1), -1), -1)
         zero = jnp.zeros_like(y[..., :1])
-        z = jnp.concatenate([above, zero], -1) - jnp.concatenate([zero, k * scaled], -1)
-        return jax.nn.log_softmax(z, axis=-1)
+        return jnp.concatenate([above, zero], -1) - jnp.concatenate([zero, k * scaled], -1)
+
+    def _log_x(self, y: Float[Array, "*batch free"]) -> Float[Array, "*batch n"]:
+        return jax.nn.log_softmax(self.log_ratios(y), axis=-1)
 
     def _forward(self, y: Float[Array, "*batch free"]) -> Float[Array, "*batch n"]:
         return safe_exp(self._log_x(y))

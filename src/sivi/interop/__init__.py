@@ -1,6 +1,11 @@
-"""Fits in the forms of other libraries; each of them is an extra, imported inside the function that needs it."""
+"""Fits in the forms of other libraries, and their models as targets.
+
+Each of them is an extra, imported inside the function that needs it.
+"""
 
 from .arviz import to_arviz
 from .blackjax import BlackJAXStart, blackjax_start
+from .inferencedata import to_inferencedata
+from .pymc import PyMCModel, from_pymc
 
-__all__ = ["BlackJAXStart", "blackjax_start", "to_arviz"]
+__all__ = ["BlackJAXStart", "PyMCModel", "blackjax_start", "from_pymc", "to_arviz", "to_inferencedata"]
