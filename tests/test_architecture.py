@@ -19,7 +19,7 @@ SOURCE = Path(sivi.__file__).parent
 #: The tiers of docs/architecture.md. A room imports only from itself and from tiers above its own.
 TIERS = """
     _compiler _interrupts
-    _types _errors _version _imports _programs _jaxprs _threefry _smooth
+    _types _errors _version _tables _imports _programs _jaxprs _threefry _smooth
     _arguments _renamed _progress _traced
     _fields
     _backend _random _host_random constraints schedules
@@ -30,7 +30,7 @@ TIERS = """
     critics
     objectives
     defaults metrics
-    _run
+    _run _in_words
     posterior
     _storage
     _fitting

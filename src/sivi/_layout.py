@@ -172,6 +172,17 @@ class Layout(eqx.Module):
             raise ValueError(f"every variable must have the same number of points; got {sorted(lengths)}.")
         return jax.vmap(lambda one: self.ravel(jax.tree.unflatten(self.treedef, one)))(leaves)
 
+    def points(self, tree: PyTree) -> tuple[Float[Array, "n dim"], bool]:
+        """One point or a batch of points in the user's structure, as vectors, and whether it is one alone."""
+        if self.is_vector:
+            points = jnp.asarray(tree, default_float())
+            if points.ndim not in (1, 2) or points.shape[-1] != self.dim:
+                raise ValueError(f"x must have shape ({self.dim},) or (n, {self.dim}); got {points.shape}.")
+            return jnp.atleast_2d(points), points.ndim == 1
+        leaves = self.leaves(tree)
+        single = np.ndim(leaves[0]) == len(self.variables[0].shape)
+        return (self.ravel(tree)[None] if single else self.ravel_many(tree)), single
+
     def leaves(self, tree: PyTree) -> list[Any]:
         """The values of the variables, in ravel order, of a point in the user's structure; another one is refused."""
         try:

@@ -147,3 +147,24 @@ class Run:
             self.warmup_status[index : index + 1],
             tuple(Remark(w.kind, str(w), w.unknowns) for w in self.warnings if index in w.repeats),
         )
+
+
+@dataclass(frozen=True)
+class Unattached:
+    """What a fit file holds for the target that it was loaded without.
+
+    Attributes:
+        state_leaves: The arrays of the objective's states.
+        fingerprint: Of the target, see `sivi.targets.fingerprint`.
+        objective: The objective as the file describes it, with its arrays.
+        why_no_objective: Why the objective could not be read, in a sentence; None if it could.
+    """
+
+    state_leaves: tuple[np.ndarray, ...]
+    fingerprint: np.ndarray
+    objective: tuple[Any, list[np.ndarray]] | None
+    why_no_objective: str | None = None
+
+    def repeat(self, index: int) -> "Unattached":
+        """What is held of one of the repeats."""
+        return replace(self, state_leaves=tuple(leaf[index : index + 1] for leaf in self.state_leaves))

@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import jax
@@ -10,18 +10,20 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
-from ._arguments import as_key, check_count, default_float, needs_key
+from ._arguments import as_key, check_count, needs_key
 from ._at_draws import derived_at, with_derived
 from ._densities import log_density
 from ._draws import draw, mixed, structured
 from ._host_random import fold_in
+from ._in_words import Remembered, in_words
 from ._layout import Layout
 from ._renamed import POSTERIOR, old_names
 from ._repeats import member_of, only
-from ._run import FitSettings, Remark, Run
+from ._run import FitSettings, Remark, Run, Unattached
 from ._types import KeyLike
 from .coordinates import AffineMap
 from .families import Family
+from .samplers.summary import DEFAULT_PROB, Summary
 from .targets import Target
 from .warmup.status import UNKNOWN
 
@@ -33,23 +35,6 @@ if TYPE_CHECKING:
 
 # Folded into keys, so that a fit, its draws and its densities may be given the same one (`fit` uses 0 and 1).
 _SAMPLE, _LOG_PROB, _FIRST_REPEAT = 2, 3, 1000
-
-
-@dataclass(frozen=True)
-class Unattached:
-    """What a fit file holds for the target that it was loaded without.
-
-    Attributes:
-        state_leaves: The arrays of the objective's states.
-        fingerprint: Of the target, see `sivi.targets.fingerprint`.
-        objective: The objective as the file describes it, with its arrays.
-        why_no_objective: Why the objective could not be read, in a sentence; None if it could.
-    """
-
-    state_leaves: tuple[np.ndarray, ...]
-    fingerprint: np.ndarray
-    objective: tuple[Any, list[np.ndarray]] | None
-    why_no_objective: str | None = None
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -73,6 +58,7 @@ class Posterior:
     history: Mapping[str, np.ndarray]
     target: Target | None
     unattached: Unattached | None = None
+    remembered: Remembered = field(default_factory=Remembered)
 
     @property
     def dim(self) -> int:
@@ -132,6 +118,16 @@ class Posterior:
         return self.run.warnings
 
     @property
+    def seconds(self) -> float | None:
+        """How long the call of `fit` took that ended it; None in a fit that was loaded."""
+        return self.remembered.seconds
+
+    @property
+    def verdict(self) -> "Verdict | None":
+        """The last verdict of `check`; None before. Files do not hold it."""
+        return self.remembered.verdict
+
+    @property
     def objective(self) -> Any:
         """How it was fitted; None if the file could not hold it."""
         return self.run.settings.objective
@@ -165,16 +161,13 @@ class Posterior:
         """One of the fits, as a separate posterior."""
         if not 0 <= index < self.repeats:
             raise IndexError(f"index must be below the number of repeats, {self.repeats}; got {index}.")
-        unattached = self.unattached
-        if unattached is not None:
-            leaves = tuple(leaf[index : index + 1] for leaf in unattached.state_leaves)
-            unattached = replace(unattached, state_leaves=leaves)
         return replace(
             self,
             run=self.run.repeat(index),
             affines=only(self.affines, index),
             history=self.history if self.repeats == 1 else {name: v[index] for name, v in self.history.items()},
-            unattached=unattached,
+            unattached=None if self.unattached is None else self.unattached.repeat(index),
+            remembered=Remembered(),
         )
 
     @needs_key
@@ -238,11 +231,22 @@ class Posterior:
             Two arrays without axes for one point, of shape (n,) for n points.
         """
         num_aux = check_count("num_aux", num_aux)
-        points, single = self._points(x)
+        points, single = self.layout.points(x)
         key = jax.random.fold_in(as_key(key), _LOG_PROB)
         value, error = log_density(self.families, self.affines, key, points, num_aux, self.repeats)
         value = value - jax.vmap(self.layout.log_det)(points)
         return (value[0], error[0]) if single else (value, error)
+
+    def summary(self, num_samples: int = 4000, key: KeyLike = 0, *, prob: float = DEFAULT_PROB) -> Summary:
+        """Mean, standard deviation and interval of every entry, and R-hat between repeats, as a table.
+
+        Args:
+            num_samples: Draws of every repeat.
+            key: An int or a JAX key.
+            prob: The mass of the interval, which leaves half of the rest on either side.
+        """
+        draws = self.unconstrained(num_samples, key, by_repeat=True)
+        return Summary.of(np.asarray(draws), self.layout, prob=prob, independent=True)
 
     def to_arviz(
         self,
@@ -272,7 +276,8 @@ class Posterior:
         """Whether the fit can be believed; see `sivi.check`."""
         from .verdict.check import check
 
-        return check(self, target, key=key, effort=effort, modes=modes)
+        self.remembered.verdict = check(self, target, key=key, effort=effort, modes=modes)
+        return self.remembered.verdict
 
     def refine(
         self, target: Any = None, *, key: KeyLike = 0, effort: float = 8.0, verdict: "Verdict | None" = None
@@ -296,16 +301,6 @@ class Posterior:
             )
         return self.target
 
-    def _points(self, x: PyTree) -> tuple[Float[Array, "n dim"], bool]:
-        if self.layout.is_vector:
-            points = jnp.asarray(x, default_float())
-            if points.ndim not in (1, 2) or points.shape[-1] != self.dim:
-                raise ValueError(f"x must have shape ({self.dim},) or (n, {self.dim}); got {points.shape}.")
-            return jnp.atleast_2d(points), points.ndim == 1
-        leaves = self.layout.leaves(x)
-        single = np.ndim(leaves[0]) == len(self.layout.variables[0].shape)
-        return (self.layout.ravel(x)[None] if single else self.layout.ravel_many(x)), single
-
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fit to one file, whole or not at all; see `sivi.load`.
 
@@ -318,6 +313,17 @@ class Posterior:
 
     if not TYPE_CHECKING:  # a type checker would take every name for one of these
         __getattr__ = old_names(POSTERIOR)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        from ._storage.pickled import pickled
+
+        return pickled(self)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> "Posterior":
+        # All else is never changed, and a target need not be one that can be copied.
+        return replace(self, history={name: values.copy() for name, values in self.history.items()})
+
+    __copy__, __str__ = replace, in_words
 
     def __repr__(self) -> str:
         names = ", ".join(f"{v.name}{list(v.shape)}" for v in self.layout.variables)

@@ -1,6 +1,7 @@
 """The call: arguments in, posterior out."""
 
 import os
+import time
 import warnings
 from collections.abc import Callable, Sequence
 
@@ -100,6 +101,7 @@ def fit(
         >>> posterior.sample(100, key=1).shape
         (100, 2)
     """
+    begin = time.perf_counter()
     check_callbacks(callbacks)
     file = None if checkpoint is None else Checkpoint(checkpoint)
     settings = (key, family, objective, num_steps, batch_size, batching, whiten, precision, repeats, stop)
@@ -125,7 +127,8 @@ def fit(
         except FitDiverged as error:
             raise explained(error, given.function, cause_of_divergence(error.posterior)) from None
         try:
-            return ended(posterior, file, said)
+            posterior = ended(posterior, file, said)
         except KeyboardInterrupt:
             warnings.warn("fit was interrupted at its end: the posterior is whole, but unjudged.", stacklevel=2)
-            return posterior
+    posterior.remembered.seconds = time.perf_counter() - begin
+    return posterior

@@ -17,12 +17,12 @@ from .._errors import FitFileError
 from .._layout import Layout
 from .._random import NOISE
 from .._repeats import member_of, stack_repeats
-from .._run import FitSettings, Remark, Run, RunState
+from .._run import FitSettings, Remark, Run, RunState, Unattached
 from .._version import package_version
 from ..coordinates import AffineMap
 from ..families import Family
 from ..objectives import Objective
-from ..posterior import Posterior, Unattached
+from ..posterior import Posterior
 from ..stopping import StopRule, StopState, init_stop
 from ..targets.fingerprint import fingerprint_of
 from ..warmup.status import WORDS

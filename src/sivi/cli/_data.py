@@ -5,7 +5,7 @@ import sys
 from typing import Any
 
 from .. import datasets
-from ..verdict.tables import text_table
+from .._tables import text_table
 from . import _codes
 from ._errors import UsageError
 

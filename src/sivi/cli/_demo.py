@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from .._fitting.fit import fit
+from .._tables import text_table
 from ..datasets import waveform_generator
 from ..metrics import predictive_scores
 from ..plots import plot_marginals, plot_pairs, plot_traces
@@ -18,7 +19,6 @@ from ..verdict.check import check
 from ..verdict.compare import compare
 from ..verdict.comparison import Comparison
 from ..verdict.reference import default_sampler
-from ..verdict.tables import text_table
 from . import _codes
 from ._cache import add_cache_option
 from ._demo_figures import plot_predictions

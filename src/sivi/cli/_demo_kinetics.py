@@ -9,12 +9,12 @@ import jax
 import numpy as np
 
 from .._errors import FitWarning
+from .._tables import text_table
 from ..samplers import SamplerRun
 from ..targets import as_target
 from ..verdict.infer import infer
 from ..verdict.inference import Inference
 from ..verdict.reference import default_sampler, run_reference
-from ..verdict.tables import text_table
 from ._kinetics import DOSE, HOURS, log_density, rates, slow_share, unknowns
 from ._kinetics_exact import Exact, exact
 from ._kinetics_figure import plot_kinetics

@@ -9,10 +9,10 @@ import numpy as np
 
 from .._layout import Layout
 from .._storage.atomic import write_whole
+from .._tables import decimals_of, text_table
 from ..plots import plot_marginals, plot_pairs
 from ..posterior import Posterior
 from ..samplers import split_rhat
-from ..verdict.tables import decimals_of, text_table
 from ._output import save_figure
 
 _MOST_ROWS = 40  # of the printed summary

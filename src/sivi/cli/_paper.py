@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from .._storage.atomic import write_whole
+from .._tables import text_table
 from ..experiments import EXPERIMENTS, MODES, Experiment, Outcome, Results, load, load_related, page, result_name, run
-from ..verdict.tables import text_table
 from . import _codes
 from ._cache import add_cache_option
 from ._errors import UsageError

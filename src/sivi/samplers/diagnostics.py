@@ -62,6 +62,13 @@ def effective_sample_size(draws: Draws) -> PerCoordinate:
     return _ess(_rank_normalised(_halves(draws)))
 
 
+def mean_error(draws: Draws) -> PerCoordinate:
+    """The Monte Carlo standard error of the mean of every coordinate: the spread over √ESS, without ranks."""
+    if draws.shape[1] < MIN_DRAWS:
+        return np.full(draws.shape[2], np.nan)
+    return draws.astype(float).std((0, 1), ddof=1) / np.sqrt(_ess(_halves(draws)))
+
+
 def scale_sample_size(draws: Draws) -> PerCoordinate:
     """The effective sample size of |x − median|: how well the chains know each coordinate's spread.
 

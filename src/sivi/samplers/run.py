@@ -11,6 +11,7 @@ from jaxtyping import Array, Bool, Float
 
 from .._layout import Layout
 from .diagnostics import MIN_DRAWS, effective_sample_size, scale_sample_size, split_rhat
+from .summary import DEFAULT_PROB, Summary
 
 #: Draws per chain that thinning leaves at least: fewer say nothing about their dependence.
 MIN_LEFT = 20
@@ -100,6 +101,14 @@ class SamplerRun:
     def named(self) -> dict[str, Array]:
         """The draws by variable: name → `(chains, num_samples, *shape)`."""
         return jax.vmap(jax.vmap(self.layout.named))(self.draws)
+
+    def summary(self, *, prob: float = DEFAULT_PROB) -> Summary:
+        """Mean, standard deviation, interval and diagnostics of every entry, constraints applied.
+
+        Args:
+            prob: The mass of the interval, which leaves half of the rest on either side.
+        """
+        return Summary.of(self.draws, self.layout, prob=prob)
 
     def thinned(self, share: float = 0.9) -> "SamplerRun":
         """Every k-th draw of each chain, with the smallest k found that leaves draws nearly independent.

@@ -5,12 +5,12 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
+from .._tables import decimals_of, text_table
 from ..samplers import SamplerRun
 from .effects import bonferroni
 from .findings import level_of
 from .limits import LEVELS, LIMITS, NO_FAULT
 from .result import Cost
-from .tables import decimals_of, text_table
 
 _MOST_ROWS = 40
 

@@ -1,15 +1,13 @@
 """An inference as one file: the fit as its own file has it, the draws of chains, the verdict and the path."""
 
 import os
-import tempfile
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from .._errors import FitFileError
 from .._layout import Layout
-from .._storage.fit_file import read_fit
+from .._storage.pickled import bytes_of, from_bytes
 from ..posterior import Posterior
 from .files import INFERENCE, as_cost, refined_from, refined_parts, verdict_from, verdict_parts, write
 from .inference import Inference, Step
@@ -32,7 +30,7 @@ def save_inference(inference: Inference, path: str | os.PathLike[str]) -> None:
         about, own = refined_parts(inference.result)
         header, arrays = header | about, arrays | own
     if inference.posterior is not None:
-        arrays["fit"] = _bytes_of(inference.posterior)
+        arrays["fit"] = np.frombuffer(bytes_of(inference.posterior), np.uint8)
     write(path, header, arrays)
 
 
@@ -58,20 +56,10 @@ def inference_from(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Inf
     )
 
 
-def _bytes_of(posterior: Posterior) -> np.ndarray:
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "fit.sivi"
-        posterior.save(file)
-        return np.frombuffer(file.read_bytes(), np.uint8)
-
-
 def _posterior_of(content: np.ndarray) -> tuple[Posterior | None, str]:
     """The fit, or None for one that needs its family to be read, and why."""
-    with tempfile.TemporaryDirectory() as folder:
-        file = Path(folder) / "fit.sivi"
-        file.write_bytes(content.tobytes())
-        try:
-            return read_fit(file), ""
-        except FitFileError as error:
-            advice = "save inference.posterior to a file of its own, and give sivi.load its family"
-            return None, f"the fit of this inference cannot be read: {error} For that, {advice}."
+    try:
+        return from_bytes(content.tobytes()), ""
+    except FitFileError as error:
+        advice = "save inference.posterior to a file of its own, and give sivi.load its family"
+        return None, f"the fit of this inference cannot be read: {error} For that, {advice}."
