@@ -1,5 +1,8 @@
 """PyMC's graphs as JAX functions, with the settings of JAX and of the process left as they are."""
 
+# pyright: reportMissingImports=false
+# The linters have an environment without PyMC.
+
 import contextlib
 import os
 import warnings

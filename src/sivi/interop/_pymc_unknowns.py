@@ -1,5 +1,8 @@
 """The free variables of a PyMC model as named, constrained unknowns of this library."""
 
+# pyright: reportMissingImports=false
+# The linters have an environment without PyMC.
+
 from typing import Any, NamedTuple
 
 import numpy as np

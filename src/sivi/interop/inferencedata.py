@@ -1,5 +1,8 @@
 """A posterior as ArviZ before 1.0 has it, and PyMC 5 with it: an `InferenceData`."""
 
+# pyright: reportMissingImports=false
+# The linters have an environment without PyMC.
+
 from typing import TYPE_CHECKING
 
 from .._types import KeyLike

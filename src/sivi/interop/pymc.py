@@ -1,5 +1,8 @@
 """A PyMC model as a target: `sivi.from_pymc`."""
 
+# pyright: reportMissingImports=false
+# The linters have an environment without PyMC.
+
 import contextlib
 import logging
 import warnings
