@@ -3,11 +3,15 @@
 import builtins
 
 import arviz_stats
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
+import unfitted
+from oracles import linear_gaussian_family
 from sivi._layout import Layout
 from sivi.constraints import positive, simplex
+from sivi.coordinates import DiagonalMap, IdentityMap
 from sivi.interop.arviz import draws_to_arviz
 from sivi.samplers import SamplerRun, Summary
 
@@ -24,6 +28,19 @@ def assert_equal_to_arviz(summary, tree):
         np.testing.assert_allclose(
             ours[name], theirs.loc[ours.index, name].astype(float), rtol=2e-4, atol=1e-6, err_msg=name
         )
+
+
+@pytest.mark.parametrize("shifts", [(0.0,), (0.0, 0.3, 2.0)])
+def test_of_a_fit_has_the_numbers_of_arviz(shifts):
+    family = linear_gaussian_family()
+    maps = [DiagonalMap(jnp.full(3, shift), jnp.ones(3)) for shift in shifts]
+    posterior = unfitted.posterior_of(family, maps, LAYOUT)
+    summary = posterior.summary(500, key=2)
+    assert list(summary.columns) == ["mean", "sd", "eti89_lb", "eti89_ub"] + ["r_hat"] * (len(shifts) > 1)
+    assert summary.names == ("shares[0]", "shares[1]", "shares[2]", "tau")
+    assert_equal_to_arviz(summary, posterior.to_arviz(500, key=2))
+    if len(shifts) > 1:
+        assert summary.columns["r_hat"].max() > 1.02
 
 
 def test_of_markov_chains_has_the_numbers_of_arviz():
@@ -62,6 +79,13 @@ def test_html_has_escaped_names():
     html = Summary.of(np.random.default_rng(3).normal(size=(1, 9, 1)), layout)._repr_html_()
     assert "&lt;b&gt;" in html
     assert "<b>" not in html
+
+
+@pytest.mark.parametrize("prob", [0.0, 1.0, -0.5])
+def test_a_mass_that_is_none(prob):
+    posterior = unfitted.posterior_of(linear_gaussian_family(), [IdentityMap(3)])
+    with pytest.raises(ValueError, match=f"^prob must be between 0 and 1; got {prob}"):
+        posterior.summary(prob=prob)
 
 
 def test_without_pandas(monkeypatch):
