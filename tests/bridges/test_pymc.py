@@ -1,6 +1,7 @@
 import os
 import subprocess
 import sys
+import warnings
 from functools import cache
 
 import jax
@@ -13,8 +14,11 @@ import sivi
 from bridges.models import BY_HAND
 from bridges.pymc_models import MODELS, model_of
 from sivi import from_pymc
+from sivi.interop import to_inferencedata
 
 NAMES = list(MODELS)
+#: A fit that has not converged.
+SHORT = {"num_steps": 20, "progress": False}
 TRANSFORMS = pm.distributions.transforms
 
 
@@ -260,6 +264,64 @@ class TestWhatIsRefused:
             from_pymc(model)
 
 
+class TestFit:
+    @pytest.fixture(scope="class")
+    @staticmethod
+    def fitted():
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", sivi.FitWarning)
+            return sivi.fit(target_of("hierarchical"), key=0, **SHORT)
+
+    def test_arviz_has_names_dims_and_loo(self, fitted):
+        import arviz_stats
+
+        tree = fitted.to_arviz(200, key=1)
+        posterior = tree["posterior"]
+        assert set(posterior.data_vars) == {"centre", "chol", "sigma", "z", "effects", "chol_corr", "chol_stds"}
+        assert posterior["effects"].dims == ("chain", "draw", "group", "coefficient")
+        assert list(posterior["group"].values) == [f"g{i}" for i in range(6)]
+        C = np.zeros((200, 2, 2))
+        C[:, *np.tril_indices(2)] = posterior["chol"].values[0]
+        expected = posterior["centre"].values[0][:, None] + posterior["z"].values[0] @ C.transpose(0, 2, 1)
+        np.testing.assert_allclose(posterior["effects"].values[0], expected, rtol=1e-4, atol=1e-5)
+        assert tree["log_likelihood/y"].dims == tree["posterior_predictive/y"].dims == ("chain", "draw", "row")
+        assert tree["observed_data/y"].dims == ("row",)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of a short fit
+            assert arviz_stats.loo(tree).n_data_points == 72
+            assert "sigma" in arviz_stats.summary(tree, kind="stats").index
+
+    def test_pymc_takes_its_draws(self, fitted):
+        """With pupils of no hours the mean is the intercept of the group: drawn by PyMC from our draws."""
+        data, model = BY_HAND["hierarchical"][1], model_of("hierarchical")
+        idata = to_inferencedata(fitted, 500, key=1)
+        assert set(idata.groups()) >= {"posterior", "log_likelihood", "sample_stats", "observed_data"}
+        assert list(idata.posterior["group"].values) == [f"g{i}" for i in range(6)]
+        with model:
+            pm.set_data({"x": np.zeros(72)})
+            new = pm.sample_posterior_predictive(idata, progressbar=False, random_seed=3).posterior_predictive["y"]
+        intercepts = idata.posterior["effects"].values[0, :, data["group"], 0].T
+        sigma = idata.posterior["sigma"].values[0]
+        errors = (new.values[0] - intercepts) / sigma[:, None]
+        assert abs(errors.mean()) < 5 / np.sqrt(errors.size)
+        assert abs(errors.var() - 1) < 5 * np.sqrt(2 / errors.size)
+
+    def test_a_file_is_read_without_pymc_and_with_the_model(self, fitted, tmp_path):
+        fitted.save(tmp_path / "fit.sivi")
+        alone, again = (
+            sivi.load(tmp_path / "fit.sivi"),
+            sivi.load(tmp_path / "fit.sivi", target=target_of("hierarchical")),
+        )
+        expected = fitted.sample(20, key=5)
+        for other in (alone, again):
+            jax.tree.map(np.testing.assert_array_equal, other.sample(20, key=5), expected)
+        np.testing.assert_array_equal(
+            again.sample(20, key=5, derived=True)["effects"], fitted.sample(20, key=5, derived=True)["effects"]
+        )
+        with pytest.raises(ValueError, match="target"):
+            sivi.load(tmp_path / "fit.sivi", target=target_of("counts"))
+
+
 SETTINGS = """
 import os, sys
 before = os.environ.get("XLA_FLAGS")
@@ -269,6 +331,7 @@ if how == "config":
     jax.config.update("jax_enable_x64", wanted)
 import numpy as np, pymc as pm
 from sivi import from_pymc
+from sivi.interop import to_inferencedata
 with pm.Model() as model:
     s = pm.HalfNormal("s", 1.0)
     pm.Normal("y", pm.Normal("m"), s, observed=np.arange(3.0))
