@@ -3,15 +3,46 @@
 import copy
 import multiprocessing
 import pickle
+from dataclasses import replace
 
+import equinox as eqx
+import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 
 import sivi
+from sivi.families import Family
 from sivi.targets import Banana
 
 QUICK = {"num_steps": 4, "whiten": None, "progress": False}
+
+
+class Own(Family):
+    """A family of the user's own class, which a file cannot hold and pickle can."""
+
+    mean: jax.Array
+
+    @property
+    def dim(self):
+        return len(self.mean)
+
+    def sample(self, key):
+        return self.mean + jax.random.normal(key, self.mean.shape)
+
+    def log_prob(self, key, x, num_aux=4096):
+        return -0.5 * jnp.sum((x - self.mean) ** 2), jnp.zeros(())
+
+
+class WithFunction(Own):
+    activation: object = eqx.field(static=True, default=lambda x: x)
+
+
+def with_family(posterior, family):
+    """A posterior with another family in place of its own."""
+    families = jax.tree.map(lambda leaf: leaf[None], family)
+    run = eqx.tree_at(lambda s: s.families, posterior.run.state, families)
+    return replace(posterior, run=replace(posterior.run, state=run))
 
 
 def draws_of(posterior):
@@ -53,7 +84,14 @@ def test_copies_keep_the_target(copied):
     assert (again.history["loss"] is posterior.history["loss"]) == (copied is copy.copy)
 
 
-@pytest.mark.slow
+def test_a_family_of_an_own_class():
+    fitted = sivi.fit(Banana(), stop=None, **QUICK)
+    posterior = with_family(fitted, Own(jnp.ones(2)))
+    np.testing.assert_array_equal(draws_of(sent(posterior)), draws_of(posterior))
+    with pytest.raises(pickle.PicklingError, match=r"^the posterior cannot be pickled, since its family WithFunction"):
+        pickle.dumps(with_family(fitted, WithFunction(jnp.ones(2))))
+
+
 def test_in_another_process(fitted):
     with multiprocessing.get_context("spawn").Pool(1) as pool:
         np.testing.assert_array_equal(pool.apply(draws_of, (fitted,)), draws_of(fitted))
