@@ -19,6 +19,7 @@ from sivi.interop import to_inferencedata
 NAMES = list(MODELS)
 #: A fit that has not converged.
 SHORT = {"num_steps": 20, "progress": False}
+NOT_YET = pytest.mark.xfail(reason="the mean of the last entry of chol is 0.21 standard deviations off")
 TRANSFORMS = pm.distributions.transforms
 
 
@@ -320,6 +321,22 @@ class TestFit:
         )
         with pytest.raises(ValueError, match="target"):
             sivi.load(tmp_path / "fit.sivi", target=target_of("counts"))
+
+    @pytest.mark.slow
+    @pytest.mark.optimised
+    @pytest.mark.parametrize("name", ["counts", "mixture", pytest.param("hierarchical", marks=NOT_YET)])
+    def test_moments_are_those_of_nuts(self, name):
+        """Means within a tenth of a standard deviation, and standard deviations within a tenth."""
+        target = target_of(name)
+        run = sivi.samplers.nuts(target, key=1, num_chains=4, num_samples=5000, progress=False)
+        assert np.max(run.rhat) < 1.01
+        reference = run.flat()
+        draws = sivi.fit(target, key=0, progress=False).unconstrained(20_000, key=1)
+        entries = [np.asarray(jax.vmap(target.layout.elements)(x)) for x in (draws, jnp.asarray(reference))]
+        means, sds = [x.mean(0) for x in entries], [x.std(0) for x in entries]
+        offsets, ratios = (means[0] - means[1]) / sds[1], sds[0] / sds[1]
+        assert np.abs(offsets).max() < 0.1, offsets
+        assert np.abs(ratios - 1).max() < 0.1, ratios
 
 
 SETTINGS = """

@@ -11,8 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 from types import ModuleType
 from typing import Any
 
-import jax
 from jaxtyping import Array
+
+from .._arguments import default_float
 
 MISSING = "from_pymc needs PyMC: pip install 'sivi[pymc]'"
 
@@ -74,7 +75,7 @@ def _unchanged_settings() -> Iterator[None]:
 def _global_x64() -> bool:
     """JAX's setting for the whole process: seen from another thread, where no `with jax.enable_x64(...)` hides it."""
     with ThreadPoolExecutor(1) as another:
-        return another.submit(lambda: bool(jax.config.jax_enable_x64)).result()
+        return another.submit(default_float).result() == "float64"
 
 
 @contextlib.contextmanager
