@@ -3,14 +3,16 @@
 import contextlib
 import math
 import operator
+import os
 from collections.abc import Callable, Iterable
 from functools import wraps
+from pathlib import Path
 from typing import Any, TypeVar
 
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import PRNGKeyArray
+from jaxtyping import Array, PRNGKeyArray
 
 from ._types import KeyLike
 
@@ -88,8 +90,8 @@ def check_positive(name: str, value: object) -> float:
     number = _as_float(value)
     if number is None:
         raise TypeError(f"{name} must be a positive number; got {describe(value)}.")
-    if not 0.0 < number < math.inf:
-        raise ValueError(f"{name} must be a positive, finite number; got {_got(value, number)}.")
+    if not (0.0 < number < math.inf and 0.0 < _in_type(number) < math.inf):
+        raise ValueError(f"{name} must be a positive, finite number{_of_type(number)}; got {_got(value, number)}.")
     return number
 
 
@@ -118,8 +120,8 @@ def check_number(name: str, value: object) -> float:
     number = _as_float(value)
     if number is None:
         raise TypeError(f"{name} must be a number; got {describe(value)}.")
-    if not math.isfinite(number):
-        raise ValueError(f"{name} must be a finite number; got {_got(value, number)}.")
+    if not math.isfinite(_in_type(number)):
+        raise ValueError(f"{name} must be a finite number{_of_type(number)}; got {_got(value, number)}.")
     return number
 
 
@@ -128,7 +130,7 @@ def check_share(name: str, value: object, what: str = "a number in [0, 1)") -> f
     number = _as_float(value)
     if number is None:
         raise TypeError(f"{name} must be {what}; got {describe(value)}.")
-    if not 0.0 <= number < 1.0:
+    if not 0.0 <= _in_type(number) < 1.0:
         raise ValueError(f"{name} must be {what}; got {_got(value, number)}.")
     return number
 
@@ -158,9 +160,34 @@ def check_numbers(name: str, value: object, what: str = "an array of numbers") -
         array = np.asarray(value)
     except (TypeError, ValueError):  # lists of several lengths, and what is being traced
         array = None
-    if array is None or not (jnp.issubdtype(array.dtype, np.number) or array.dtype == bool) or np.iscomplexobj(array):
-        raise TypeError(f"{name} must be {what}; got {describe(value)}.")
+    if array is None or not (_is_real(array.dtype) or array.dtype == bool):
+        raise TypeError(f"{name} must be {what}; got {describe(value if array is None or not array.ndim else array)}.")
     return array
+
+
+def as_real(name: str, value: object, what: str = "an array of numbers") -> Array | np.ndarray:
+    """`value` as an array of real numbers; a JAX array, of which only the type is looked at, as it is."""
+    if not isinstance(value, jax.Array):
+        return check_numbers(name, value, what)
+    if not _is_real(value.dtype):
+        raise TypeError(f"{name} must be {what}; got {describe(value)}.")
+    return value
+
+
+def check_path(name: str, value: object) -> Path:
+    """The name of a file."""
+    if not isinstance(value, (str, os.PathLike)) or isinstance(os.fspath(value), bytes):
+        raise TypeError(f"{name} must be the name of a file, a str or a path; got {describe(value)}.")
+    return Path(value)
+
+
+def output_of(name: str, function: Callable[..., Any], takes: str, *example: Any) -> Any:
+    """What a user's function returns, by shapes and types alone; an error of its own names the argument."""
+    try:
+        return jax.eval_shape(function, *example)
+    except Exception as error:
+        error.add_note(f"(raised by the function given as {name}, called with {takes})")
+        raise
 
 
 def check_finite(name: str, array: np.ndarray) -> np.ndarray:
@@ -182,7 +209,7 @@ def _as_float(value: object) -> float | None:
     dtype = getattr(value, "dtype", None)
     if isinstance(value, (str, bytes, bool)) or _is_bool_array(value):
         return None
-    if dtype is not None and (np.ndim(value) or jnp.issubdtype(dtype, np.complexfloating)):  # pyright: ignore[reportArgumentType]
+    if dtype is not None and (np.ndim(value) or not _is_real(dtype)):  # pyright: ignore[reportArgumentType]
         return None
     try:
         return float(value)  # pyright: ignore[reportArgumentType]
@@ -190,6 +217,22 @@ def _as_float(value: object) -> float | None:
         return math.inf
     except (TypeError, ValueError):
         return None
+
+
+def _is_real(dtype: Any) -> bool:
+    return bool(jnp.issubdtype(dtype, np.integer) or jnp.issubdtype(dtype, np.floating))
+
+
+def _in_type(number: float) -> float:
+    """A number in the type that JAX computes in, in which it may be zero or infinite."""
+    with np.errstate(over="ignore", under="ignore"):
+        return float(default_float().type(number))
+
+
+def _of_type(number: float) -> str:
+    """Which type a number does not fit in, if it is that."""
+    fits = not math.isfinite(number) or number == 0.0 or 0.0 < abs(_in_type(number)) < math.inf
+    return "" if fits else f" in {default_float()}"
 
 
 def _got(value: object, number: float) -> float | str:

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PyTree
 
-from ._arguments import default_float, describe
+from ._arguments import as_real, check_count, default_float, describe
 from ._errors import FitFileError
 from ._types import Scalar
 from .constraints import Constraint
@@ -68,7 +68,7 @@ class Layout(eqx.Module):
     @staticmethod
     def vector(dim: int) -> "Layout":
         """The layout of a plain vector: one variable called `x`."""
-        variable = Variable("x", (dim,), str(default_float()))
+        variable = Variable("x", (check_count("dim", dim),), str(default_float()))
         return Layout((variable,), jax.tree.structure(0))
 
     @staticmethod
@@ -175,7 +175,7 @@ class Layout(eqx.Module):
     def points(self, tree: PyTree) -> tuple[Float[Array, "n dim"], bool]:
         """One point or a batch of points in the user's structure, as vectors, and whether it is one alone."""
         if self.is_vector:
-            points = jnp.asarray(tree, default_float())
+            points = jnp.asarray(as_real("x", tree), default_float())
             if points.ndim not in (1, 2) or points.shape[-1] != self.dim:
                 raise ValueError(f"x must have shape ({self.dim},) or (n, {self.dim}); got {points.shape}.")
             return jnp.atleast_2d(points), points.ndim == 1
@@ -201,7 +201,8 @@ class Layout(eqx.Module):
             num_axes: How many axes each array has before those of its variable: 1 for a set of points.
         """
         for variable, leaf in zip(self.variables, self.leaves(tree), strict=True):
-            name, shape = f"variable {variable.name!r}", np.shape(leaf)
+            name = f"variable {variable.name!r}"
+            shape = np.shape(as_real(name, leaf))
             if variable.constraint is not None:
                 variable.constraint.check(leaf, name, num_axes)
             elif shape[num_axes:] != variable.shape or len(shape) < num_axes:

@@ -19,6 +19,7 @@ from ._arguments import (
     check_positive,
     default_float,
     describe,
+    output_of,
 )
 from ._host_random import split, uniforms
 from ._random import side_by_side
@@ -48,11 +49,7 @@ def as_activation(activation: str | Activation) -> Activation:
 
 def _check_elementwise(activation: Activation) -> None:
     like = jax.ShapeDtypeStruct((2,), default_float())
-    try:
-        out = jax.eval_shape(activation, like)
-    except Exception as error:
-        error.add_note("(raised by the function given as activation, called with a vector of shape (2,))")
-        raise
+    out = output_of("activation", activation, "a vector of shape (2,)", like)
     if getattr(out, "shape", None) != like.shape:
         raise ValueError(f"activation must return an array of the shape that it is given, (2,); got {describe(out)}.")
 
@@ -193,6 +190,11 @@ class LocationScaleSettings(TypedDict, total=False):
     floor: str
 
 
+def _most_sigma() -> float:
+    """Above this, σ² is not finite."""
+    return float(np.sqrt(np.finfo(default_float()).max))
+
+
 class LocationScale(eqx.Module):
     """The networks (μ_φ(z), σ_φ(z)), with σ a trainable vector or a network of z.
 
@@ -236,9 +238,9 @@ class LocationScale(eqx.Module):
         check_flag("skip", skip)
         skip_scale, final_scale = check_number("skip_scale", skip_scale), check_number("final_scale", final_scale)
         sigma_init, sigma_floor = check_positive("sigma_init", sigma_init), check_positive("sigma_floor", sigma_floor)
-        if not sigma_floor < sigma_init:
+        if not sigma_floor < sigma_init < _most_sigma():
             raise ValueError(
-                "sigma_floor and sigma_init must satisfy 0 < sigma_floor < sigma_init; "
+                f"sigma_floor and sigma_init must satisfy 0 < sigma_floor < sigma_init < {_most_sigma():.1e}; "
                 f"got {sigma_floor} and {sigma_init}."
             )
         check_choice("scale", ("global", "network"), scale)

@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
-from ._arguments import as_key, check_count, needs_key
+from ._arguments import as_key, check_count, check_flag, needs_key
 from ._at_draws import derived_at, with_derived
 from ._densities import log_density
 from ._draws import draw, mixed, structured
@@ -159,7 +159,8 @@ class Posterior:
 
     def repeat(self, index: int) -> "Posterior":
         """One of the fits, as a separate posterior."""
-        if not 0 <= index < self.repeats:
+        index = check_count("index", index, 0)
+        if not index < self.repeats:
             raise IndexError(f"index must be below the number of repeats, {self.repeats}; got {index}.")
         return replace(
             self,
@@ -207,7 +208,7 @@ class Posterior:
         self, num_samples: int, key: KeyLike, *, by_repeat: bool = False
     ) -> Float[Array, "*repeats num_samples dim"]:
         """The draws of `sample` as plain vectors of real numbers, (num_samples, dim)."""
-        num_samples = check_count("num_samples", num_samples)
+        num_samples, by_repeat = check_count("num_samples", num_samples), check_flag("by_repeat", by_repeat)
         each = num_samples if by_repeat else -(-num_samples // self.repeats)
         key = fold_in(as_key(key), _SAMPLE)
         draws = draw(self.families, self.affines, key, each, self.repeats)

@@ -1,8 +1,14 @@
 """Downloads, from a server on this machine."""
 
+import contextlib
 import io
 import os
+import threading
+import time
+import tracemalloc
 import zipfile
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -10,7 +16,8 @@ import pytest
 from local_data import TINY, TINY_PATH, serving, tiny
 from sivi import datasets
 from sivi._storage import atomic
-from sivi.datasets import _catalogue
+from sivi.datasets import _catalogue, _download
+from sivi.datasets._archive import read_member
 from sivi.datasets._entry import Address
 
 
@@ -164,3 +171,90 @@ def test_bar_on_a_terminal_only_and_on_standard_error(at, data_cache, capfd, mon
     (data_cache / TINY_PATH).unlink()
     datasets.fetch("tiny", progress=False)
     assert capfd.readouterr() == ("", "")
+
+
+@pytest.mark.parametrize("path", ["whole", "zip"])
+def test_more_bytes_than_any_file_has(at, data_cache, monkeypatch, path):
+    at(path)
+    monkeypatch.setattr(_download, "MOST_BYTES", len(TINY) - 1)
+    with pytest.raises(datasets.DatasetError, match="the most that is taken"):
+        datasets.load("tiny")
+    assert not data_cache.exists()
+
+
+def test_a_small_archive_of_a_large_file():
+    bomb = zipped(numbers=bytes(50_000_000))
+    assert len(bomb) < 100_000
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match="holds more than 1,000,000 bytes of numbers"):
+            read_member(bomb, "numbers", 1_000_000)
+        assert tracemalloc.get_traced_memory()[1] < 5_000_000
+    finally:
+        tracemalloc.stop()
+
+
+class Trickle(BaseHTTPRequestHandler):
+    """Sends a byte every few milliseconds, for ever, and says nothing of the length."""
+
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+        with contextlib.suppress(OSError):
+            while True:
+                self.wfile.write(b"x")
+                self.wfile.flush()
+                time.sleep(0.005)
+
+    def log_message(self, *_):
+        """Nothing is printed."""
+
+
+def test_a_server_that_sends_byte_by_byte(data_cache, monkeypatch):
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Trickle)
+    server.daemon_threads = True
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    address = Address(f"http://127.0.0.1:{server.server_port}/slow")
+    monkeypatch.setattr(_catalogue, "ENTRIES", {"tiny": tiny(address)})
+    monkeypatch.setattr(_download, "_FIRST_SECONDS", 0.2)
+    begin = time.monotonic()
+    try:
+        with pytest.raises(datasets.DatasetError, match=r"sent \d+ bytes in 0 seconds, which is too slow"):
+            datasets.load("tiny")
+        assert time.monotonic() - begin < 5.0
+    finally:
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.mark.parametrize(
+    ("folder", "message"),
+    [
+        ("~no-such-user/data", "SIVI_DATA_DIR must name a folder; got '~no-such-user/data', of a user without a home"),
+        ("/" + 5000 * "a", "must be a folder that can be read; File name too long"),
+    ],
+)
+def test_a_data_folder_that_cannot_be_looked_into(monkeypatch, at, data_cache, folder, message):
+    at("whole")
+    monkeypatch.setenv("SIVI_DATA_DIR", folder)
+    for call in (datasets.find, datasets.load):
+        with pytest.raises(datasets.DatasetError, match=message):
+            call("tiny")
+
+
+def test_a_locked_data_folder(monkeypatch, at, data_cache, tmp_path):
+    def locked(path, **_):
+        raise PermissionError(13, "Permission denied", str(path))
+
+    at("whole")
+    monkeypatch.setenv("SIVI_DATA_DIR", str(tmp_path))
+    monkeypatch.setattr(Path, "is_file", locked)
+    with pytest.raises(datasets.DatasetError, match="must be a folder that can be read; Permission denied"):
+        datasets.find("tiny")
+
+
+@pytest.mark.usefixtures("as_a_user")
+@pytest.mark.parametrize("name", [None, ["waveform"], 5, "Waveform"])
+def test_a_name_that_is_none(name):
+    with pytest.raises(ValueError, match="name must be one of 'waveform'"):
+        datasets.describe(name)

@@ -164,8 +164,8 @@ def test_a_matrix_model_in_blocks_against_a_loop(x64, monkeypatch):
         scores = predictive_scores(model, draws, data)
         np.testing.assert_allclose(scores.per_point, np.mean(np.log(p.mean(0))), rtol=1e-12)
         np.testing.assert_allclose(scores.joint, np.log(np.mean(p.prod(1))) / 13, rtol=1e-12)
-    unknown = predictive_scores(model, draws, (inputs, np.where(labels == 2, 7, labels)))
-    assert unknown.per_point == unknown.joint == -np.inf
+    with pytest.raises(ValueError, match=r"^labels in data must be whole numbers from 0 to 2; got 7, and 4 such"):
+        predictive_scores(model, draws, (inputs, np.where(labels == 2, 7, labels)))
 
 
 def test_many_data_underflow_nothing():

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 
+from .._arguments import check_path
 from .._errors import CheckpointError
 from .._storage.atomic import real_file, remove_leftovers
 from .._storage.fit_file import save
@@ -23,7 +24,7 @@ class Checkpoint:
     """
 
     def __init__(self, path: str | os.PathLike[str]):
-        self.path = _writable(path)
+        self.path = _writable(check_path("checkpoint", path))
         remove_leftovers(self.path)
         self._known = {_signature(self.path)}  # states of the file that this run has seen or written
         self._fingerprint: np.ndarray | None = None

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from jaxtyping import Array, PyTree
 
-from .._arguments import check_count
+from .._arguments import check_count, check_flag
 from .._errors import FitDiverged, FitWarning
 from .._interrupts import interrupts_kept
 from .._progress import ProgressBar
@@ -103,6 +103,7 @@ def fit(
     """
     begin = time.perf_counter()
     check_callbacks(callbacks)
+    check_flag("progress", progress)
     file = None if checkpoint is None else Checkpoint(checkpoint)
     settings = (key, family, objective, num_steps, batch_size, batching, whiten, precision, repeats, stop)
     given = FitArguments(*settings, function=target)

@@ -1,7 +1,7 @@
 """From the arguments of a call to update zero: settings, coordinates, families and states; nothing is trained yet."""
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -118,8 +118,10 @@ def _checked_batching(batching: object) -> str:
     return batching
 
 
-def check_callbacks(callbacks: Iterable[Any]) -> None:
+def check_callbacks(callbacks: Sequence[Any]) -> None:
     """Refuse what cannot be called."""
+    if not isinstance(callbacks, Sequence):
+        raise TypeError(f"callbacks must be a sequence of functions; got {describe(callbacks)}.")
     for callback in callbacks:
         if not callable(callback):
             raise TypeError(f"callbacks must be functions; got {describe(callback)}.")

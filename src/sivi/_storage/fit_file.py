@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import equinox as eqx
@@ -10,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._arguments import describe
+from .._arguments import check_path, describe
 from .._backend import matmul_precision
 from .._batches import BATCHING
 from .._errors import FitFileError
@@ -53,7 +52,7 @@ def save(
         fingerprint: Of the posterior's target, if it is known already.
         before: Called with the status of the new file just before it gets its name.
     """
-    file = Path(path)
+    file = check_path("path", path)
     if not file.parent.is_dir():
         raise FileNotFoundError(f"path must be in an existing folder; {str(file.parent)!r} is not one.")
     settings, state, stored = posterior.run.settings, posterior.run.state, posterior.unattached
@@ -103,7 +102,7 @@ def read_fit(path: str | os.PathLike[str], family: Family | None = None) -> Post
         path: The file.
         family: An instance of the same structure, for a family that a file cannot hold.
     """
-    file = Path(path)
+    file = check_path("path", path)
     if not file.is_file():
         raise FileNotFoundError(f"path must be a fit file; there is no file {str(file)!r}.")
     header, arrays = container.read(file)

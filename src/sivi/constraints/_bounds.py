@@ -36,7 +36,7 @@ def as_numbers(name: str, value: object, none: float | None = None) -> np.ndarra
 def _as_array(value: Any) -> np.ndarray | None:
     try:
         return np.asarray(value)
-    except ValueError:  # lists of several lengths
+    except (ValueError, TypeError):  # lists of several lengths, and keys
         return None
 
 

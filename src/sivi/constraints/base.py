@@ -11,7 +11,7 @@ import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Bool, Float
 
-from .._arguments import check_count, default_float
+from .._arguments import as_real, check_count, default_float
 from .._errors import FitFileError
 from .._types import ArrayLike, Scalar
 
@@ -103,7 +103,7 @@ class Constraint(eqx.Module):
             name: What it is called in the message.
             num_axes: How many axes it has before those of `shape`: 1 for a set of points.
         """
-        shape = np.shape(x)  # pyright: ignore[reportArgumentType]
+        shape = np.shape(as_real(name, x))
         if shape[num_axes:] != self.shape or len(shape) < num_axes:
             leading = f" after the first {num_axes}" if num_axes else ""
             raise ValueError(f"{name} must have shape {self.shape}{leading}; got {shape}.")

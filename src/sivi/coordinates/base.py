@@ -3,9 +3,30 @@
 import abc
 
 import equinox as eqx
+import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Float
 
+from .._arguments import as_real, check_finite, default_float
 from .._types import Scalar
+
+
+def as_array(name: str, value: object, *shape: int | None, finite: bool = True) -> Array:
+    """`value` as an array of floats of this shape, with None for any length; values that JAX knows must be finite."""
+    array = jnp.asarray(as_real(name, value))
+    array = array if jnp.issubdtype(array.dtype, jnp.floating) else array.astype(default_float())
+    if array.ndim != len(shape) or any(n not in (None, m) for n, m in zip(shape, array.shape, strict=True)):
+        expected = ", ".join("any" if n is None else str(n) for n in shape)
+        raise ValueError(f"{name} must have shape ({expected}{',' * (len(shape) == 1)}); got {array.shape}.")
+    if finite and is_known(array):
+        check_finite(name, np.asarray(array))
+    return array
+
+
+def is_known(*arrays: Array) -> bool:
+    """Whether the values of arrays can be looked at: JAX is not tracing them."""
+    return not any(isinstance(array, Tracer) for array in arrays)
 
 
 class AffineMap(eqx.Module):

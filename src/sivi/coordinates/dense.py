@@ -1,10 +1,12 @@
 """A full matrix."""
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
-from .._types import Scalar
-from .base import AffineMap
+from .._arguments import default_float
+from .._types import ArrayLike, Scalar
+from .base import AffineMap, as_array, is_known
 
 
 class DenseMap(AffineMap):
@@ -29,14 +31,26 @@ class DenseMap(AffineMap):
 
     def __init__(
         self,
-        mean: Float[Array, " dim"],
-        matrix: Float[Array, "dim dim"],
-        inverse_matrix: Float[Array, "dim dim"] | None = None,
-        log_det: Scalar | None = None,
+        mean: ArrayLike,
+        matrix: ArrayLike,
+        inverse_matrix: ArrayLike | None = None,
+        log_det: ArrayLike | None = None,
     ):
-        self.mean, self.matrix = mean, matrix
-        self.inverse_matrix = jnp.linalg.inv(matrix) if inverse_matrix is None else inverse_matrix
-        self.log_det = jnp.linalg.slogdet(matrix)[1] if log_det is None else log_det
+        # Whoever knows the inverse need not have checked that all is finite: a fit that failed may not be.
+        finite = inverse_matrix is None
+        self.mean = as_array("mean", mean, None, finite=finite)
+        dim = len(self.mean)
+        self.matrix = as_array("matrix", matrix, dim, dim, finite=finite)
+        if inverse_matrix is None:
+            self.inverse_matrix = jnp.linalg.inv(self.matrix)
+            if is_known(self.matrix):
+                check_invertible("matrix", np.asarray(self.matrix))
+        else:
+            self.inverse_matrix = as_array("inverse_matrix", inverse_matrix, dim, dim, finite=False)
+        if log_det is None:
+            self.log_det = jnp.linalg.slogdet(self.matrix)[1]
+        else:
+            self.log_det = as_array("log_det", log_det, finite=False)
 
     def forward(self, u: Float[Array, " dim"]) -> Float[Array, " dim"]:
         return self.mean + self.matrix @ u
@@ -50,3 +64,12 @@ class DenseMap(AffineMap):
     @property
     def covariance_diagonal(self) -> Float[Array, " dim"]:
         return jnp.sum(self.matrix**2, axis=-1)
+
+
+def check_invertible(name: str, matrix: np.ndarray) -> None:
+    """Refuse a matrix that cannot be inverted in the type that JAX computes in."""
+    # The units of x do not matter: rows are brought to length one first.
+    lengths, dtype = np.linalg.norm(matrix, axis=1, keepdims=True), default_float()
+    condition = np.linalg.cond(matrix / lengths) if lengths.all() else np.inf
+    if not condition < 1.0 / np.finfo(dtype).eps:
+        raise ValueError(f"{name} must be invertible in {dtype}; got a matrix with condition number {condition:.1e}.")

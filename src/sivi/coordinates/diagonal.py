@@ -3,8 +3,9 @@
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._types import Scalar
-from .base import AffineMap
+from .._arguments import describe
+from .._types import ArrayLike, Scalar
+from .base import AffineMap, as_array, is_known
 
 
 class DiagonalMap(AffineMap):
@@ -21,6 +22,12 @@ class DiagonalMap(AffineMap):
 
     mean: Float[Array, " dim"]
     scale: Float[Array, " dim"]
+
+    def __init__(self, mean: ArrayLike, scale: ArrayLike):
+        self.mean = as_array("mean", mean, None)
+        self.scale = as_array("scale", scale, len(self.mean))
+        if is_known(self.scale) and not self.scale.all():
+            raise ValueError(f"scale must have no zeros; got {describe(scale)}.")
 
     @property
     def log_det(self) -> Scalar:

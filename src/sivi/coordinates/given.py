@@ -3,9 +3,9 @@
 import jax.numpy as jnp
 import numpy as np
 
-from .._arguments import default_float, describe
+from .._arguments import check_numbers, default_float, describe
 from .base import AffineMap
-from .dense import DenseMap
+from .dense import DenseMap, check_invertible
 from .diagonal import DiagonalMap
 
 
@@ -32,21 +32,12 @@ def as_affine_map(value: object, dim: int) -> AffineMap:
         if not root.all():
             raise ValueError(f"whiten=(m, L): a diagonal L must have no zeros; got one at {int(np.argmin(root != 0))}.")
         return DiagonalMap(jnp.asarray(mean, dtype), jnp.asarray(root, dtype))
-    # The units of x do not matter: rows are brought to length one first.
-    lengths = np.linalg.norm(root, axis=1, keepdims=True)
-    condition = np.linalg.cond(root / lengths) if lengths.all() else np.inf
-    if not condition < 1.0 / np.finfo(dtype).eps:
-        raise ValueError(
-            f"whiten=(m, L): L must be invertible in {dtype}; got a matrix with condition number {condition:.1e}."
-        )
+    check_invertible("whiten=(m, L): L", root)
     return DenseMap(jnp.asarray(mean, dtype), jnp.asarray(root, dtype))
 
 
 def _numbers(value: object, name: str) -> np.ndarray:
-    try:
-        array = np.asarray(value, float)
-    except (TypeError, ValueError):
-        raise TypeError(f"whiten=(m, L): {name} must be an array of numbers; got {describe(value)}.") from None
+    array = check_numbers(f"whiten=(m, L): {name}", value).astype(float)
     if not np.isfinite(array).all():
         raise ValueError(f"whiten=(m, L): {name} must be finite; got {int((~np.isfinite(array)).sum())} that are not.")
     return array

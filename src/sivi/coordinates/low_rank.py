@@ -3,8 +3,10 @@
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._types import Scalar
-from .base import AffineMap
+from .._types import ArrayLike, Scalar
+from .base import AffineMap, as_array, is_known
+
+_ROUNDING = 1e-3  # by which the products of orthonormal columns may be off
 
 
 class LowRankMap(AffineMap):
@@ -38,14 +40,18 @@ class LowRankMap(AffineMap):
 
     def __init__(
         self,
-        mean: Float[Array, " dim"],
-        scale: Float[Array, " dim"],
-        directions: Float[Array, "dim rank"],
-        stretch: Float[Array, " rank"],
+        mean: ArrayLike,
+        scale: ArrayLike,
+        directions: ArrayLike,
+        stretch: ArrayLike,
     ):
+        self.mean = as_array("mean", mean, None)
+        self.scale = as_array("scale", scale, len(self.mean))
+        directions = as_array("directions", directions, len(self.mean), None)
         rank = directions.shape[1]
+        self.stretch = as_array("stretch", stretch, rank)
+        _check_values(self.scale, directions, self.stretch)
         left, sizes, right = jnp.linalg.svd(directions[:rank])
-        self.mean, self.scale, self.stretch = mean, scale, stretch
         self.rotation = -left @ right  # Rᵀ
         offset = (directions @ self.rotation.T).at[jnp.arange(rank), jnp.arange(rank)].add(-1.0)
         # H = I − B' B'ᵀ with B' = B (I + U S Uᵀ)^(−1/2).
@@ -84,3 +90,16 @@ class LowRankMap(AffineMap):
 
     def _reflect(self, v: Float[Array, " dim"]) -> Float[Array, " dim"]:
         return v - self.reflector @ (v @ self.reflector)
+
+
+def _check_values(scale: Array, directions: Array, stretch: Array) -> None:
+    dim, rank = directions.shape
+    if not 0 < rank < dim:
+        raise ValueError(f"directions must have at least one column, and fewer than the {dim} unknowns; got {rank}.")
+    if not is_known(scale, directions, stretch):
+        return
+    for name, array in (("scale", scale), ("stretch", stretch)):
+        if not (array > 0).all():
+            raise ValueError(f"{name} must be positive; the least is {float(array.min())}.")
+    if not jnp.abs(directions.T @ directions - jnp.eye(rank)).max() < _ROUNDING:
+        raise ValueError("directions must have orthonormal columns; they have not.")

@@ -4,8 +4,9 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float
 
-from .._types import Scalar
-from .base import AffineMap
+from .._arguments import check_kind, describe
+from .._types import ArrayLike, Scalar
+from .base import AffineMap, as_array, is_known
 from .diagonal import DiagonalMap
 from .low_rank import LowRankMap
 from .rotation import AxisRotation
@@ -37,6 +38,21 @@ class RotatedMap(AffineMap):
     scale: Float[Array, " dim"]
     rotation: AxisRotation
     inner: DiagonalMap | LowRankMap
+
+    def __init__(self, mean: ArrayLike, scale: ArrayLike, rotation: AxisRotation, inner: DiagonalMap | LowRankMap):
+        self.mean = as_array("mean", mean, None)
+        dim = len(self.mean)
+        self.scale = as_array("scale", scale, dim)
+        if is_known(self.scale) and not self.scale.all():
+            raise ValueError(f"scale must have no zeros; got {describe(scale)}.")
+        self.rotation = check_kind("rotation", AxisRotation, "an AxisRotation", rotation)
+        if not isinstance(inner, (DiagonalMap, LowRankMap)):
+            raise TypeError(f"inner must be a DiagonalMap or a LowRankMap; got {describe(inner)}.")
+        self.inner = inner
+        if (rotation.dim, inner.dim) != (dim, dim):
+            raise ValueError(
+                f"rotation and inner must have the dim of mean, {dim}; got {rotation.dim} and {inner.dim}."
+            )
 
     @property
     def log_det(self) -> Scalar:

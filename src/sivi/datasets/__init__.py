@@ -4,6 +4,7 @@ Files are looked for in the folder that the environment variable `SIVI_DATA_DIR`
 otherwise downloaded from their public origin; each is checked against its SHA-256.
 """
 
+from .._arguments import check_choice
 from . import waveform as _waveform
 from ._catalogue import describe, fetch, find, load, names
 from ._lookup import Location
@@ -23,9 +24,7 @@ def load_reference(name: str) -> PosteriorReference:
     Raises:
         DatasetError: They are not in the folder that `SIVI_DATA_DIR` names.
     """
-    if name not in _REFERENCES:
-        raise ValueError(f"name must be one of {list(_REFERENCES)}; got {name!r}.")
-    return _REFERENCES[name]()
+    return _REFERENCES[check_choice("name", _REFERENCES, name)]()
 
 
 __all__ = [

@@ -8,19 +8,28 @@ from collections.abc import Sequence
 import numpy as np
 
 
-def read_member(archive: bytes, member: str) -> bytes:
+def read_member(archive: bytes, member: str, most: int) -> bytes:
     """The content of the one file of a ZIP archive with this name, in whatever folder of it.
 
+    Args:
+        archive: The archive.
+        member: The name.
+        most: Bytes that are unpacked at most, whatever the archive says of its size.
+
     Raises:
-        ValueError: There is none, or several; the message is the end of a sentence on the archive.
+        ValueError: There is none, or several, or it is too large; the message is the end of a sentence on the archive.
     """
     try:
         with zipfile.ZipFile(io.BytesIO(archive)) as stored:
             names = [name for name in stored.namelist() if name == member or name.endswith(f"/{member}")]
             if len(names) != 1:
                 raise ValueError(f"must have one file {member}, and has {len(names)}")
-            return stored.read(names[0])
-    except (zipfile.BadZipFile, zlib.error, RuntimeError, EOFError) as error:
+            with stored.open(names[0]) as unpacked:
+                content = unpacked.read(most + 1)
+            if len(content) > most:
+                raise ValueError(f"holds more than {most:,} bytes of {member}, the most that is taken")
+            return content
+    except (zipfile.BadZipFile, zlib.error, RuntimeError, EOFError, NotImplementedError, OSError) as error:
         raise ValueError(f"must be a ZIP archive with {member}, and is not: {error}") from error
 
 

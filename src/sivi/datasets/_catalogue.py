@@ -9,10 +9,11 @@ import contextlib
 import os
 from pathlib import Path
 
+from .._arguments import check_choice
 from . import hapt, mnist, regression, waveform
 from ._download import NEEDS_POOCH, DownloadError, write_download
 from ._entry import CatalogueEntry, DataFile, FileFormat
-from ._lookup import Location, Place, cache_folder, find_format, locate, missing, read_checked
+from ._lookup import Location, Place, cache_folder, find_format, is_file, locate, missing, read_checked
 from .base import Dataset, DatasetError, Description
 
 ENTRIES: dict[str, CatalogueEntry] = {
@@ -101,6 +102,8 @@ def fetch(name: str, folder: str | os.PathLike[str] | None = None, *, progress: 
     """
     entry = _entry(name)
     if folder is not None:
+        if not isinstance(folder, (str, os.PathLike)):
+            raise TypeError(f"folder must be a path, or None; got {folder!r}.")
         return Location("folder", tuple(_into(name, file, Path(folder), progress) for file in entry.formats[-1].files))
     obtained = [_obtain(name, file, True, progress) for file in _chosen_format(entry).files]
     place: Place = "cache" if any(place == "cache" for place, _, _ in obtained) else "data folder"
@@ -108,9 +111,7 @@ def fetch(name: str, folder: str | os.PathLike[str] | None = None, *, progress: 
 
 
 def _entry(name: str) -> CatalogueEntry:
-    if name not in ENTRIES:
-        raise ValueError(f"name must be one of {list(ENTRIES)}; got {name!r}.")
-    return ENTRIES[name]
+    return ENTRIES[check_choice("name", ENTRIES, name)]
 
 
 def _chosen_format(entry: CatalogueEntry) -> FileFormat:
@@ -147,7 +148,7 @@ def _obtain(name: str, file: DataFile, may_download: bool, progress: bool) -> tu
 def _into(name: str, file: DataFile, folder: Path, progress: bool) -> Path:
     """A file of a folder, downloaded unless it is there and whole."""
     path = folder / file.path
-    if path.is_file():
+    if is_file(path):
         with contextlib.suppress(DatasetError):
             read_checked(path, file)
             return path

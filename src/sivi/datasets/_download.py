@@ -1,7 +1,7 @@
 """Downloads: into memory, checked, and only then written, whole, to where they belong."""
 
 import hashlib
-import io
+import time
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +13,11 @@ from ._entry import Address, DataFile
 from .base import DatasetError
 
 _SECONDS = 30  # without an answer, an address is given up
-_CHUNK = 1 << 16
+_CHUNK, _FEW = 1 << 16, 1 << 10
+#: No file is larger; more would be the fault of a server, and must not fill the memory.
+MOST_BYTES = 1 << 28
+#: A server that is slower than this from the first minute on is given up, so that no download goes on for ever.
+_FIRST_SECONDS, _LEAST_PER_SECOND = 60.0, 2000.0
 NEEDS_POOCH = "needs pooch to be downloaded (pip install 'sivi[data]')"
 
 
@@ -52,7 +56,7 @@ def _content(address: Address, file: DataFile, progress: bool) -> bytes:
     content = _get(address.url, Path(file.path).name, progress)
     if address.member is not None:
         try:
-            content = read_member(content, address.member)
+            content = read_member(content, address.member, MOST_BYTES)
         except ValueError as error:
             raise DownloadError(str(error)) from error
     if (found := hashlib.sha256(content).hexdigest()) != file.sha256:
@@ -61,27 +65,56 @@ def _content(address: Address, file: DataFile, progress: bool) -> bytes:
 
 
 def _get(url: str, name: str, progress: bool) -> bytes:
-    """What an address holds, by pooch."""
+    """What an address holds, which is given up if it is too much, or comes too slowly."""
     try:
-        import pooch
+        import requests  # which pooch needs
     except ImportError as error:
         raise DownloadError(NEEDS_POOCH) from error
-    from requests import RequestException
-
-    stream = io.BytesIO()
-    # pooch sets the bar's total to the length that the server states, but asks first whether the bar is true.
-    bar: Any = tqdm(
-        total=1, desc=name, unit="B", unit_scale=True, disable=None if progress else True, dynamic_ncols=True
-    )
     # The file as it is stored: a server may otherwise pack it, and requests then unpack it.
     headers = {"Accept-Encoding": "identity"}
-    get = pooch.HTTPDownloader(progressbar=bar, chunk_size=_CHUNK, timeout=_SECONDS, headers=headers)
     try:
-        with bar:
-            get(url, stream, None)
-    except RequestException as error:
+        with requests.get(url, stream=True, timeout=_SECONDS, headers=headers) as response:
+            response.raise_for_status()
+            total = response.headers.get("Content-Length", "")
+            with tqdm(
+                total=int(total) if total.isdecimal() else None,
+                desc=name,
+                unit="B",
+                unit_scale=True,
+                disable=None if progress else True,
+                dynamic_ncols=True,
+            ) as bar:
+                return _read(response.raw, bar, int(total) if total.isdecimal() else None)
+    except requests.RequestException as error:
         raise DownloadError(_reason(error)) from error
-    return stream.getvalue()
+
+
+def _read(raw: Any, bar: Any, total: int | None) -> bytes:
+    """All bytes of a response of urllib3, as they come: `read` would wait until a whole chunk is here."""
+    from urllib3.exceptions import HTTPError, ReadTimeoutError
+
+    if total is not None and total > MOST_BYTES:
+        raise DownloadError(f"has {total:,} bytes, and {MOST_BYTES:,} are the most that is taken")
+    take = getattr(raw, "read1", None)
+    content, begin = bytearray(), time.monotonic()
+    try:
+        while part := raw.read(_FEW) if take is None else take(_CHUNK):
+            content += part
+            bar.update(len(part))
+            seconds = time.monotonic() - begin
+            if len(content) > MOST_BYTES:
+                raise DownloadError(f"sent more than {MOST_BYTES:,} bytes, the most that is taken")
+            if seconds > _FIRST_SECONDS and len(content) < _LEAST_PER_SECOND * seconds:
+                raise DownloadError(f"sent {len(content):,} bytes in {seconds:.0f} seconds, which is too slow")
+    except ReadTimeoutError as error:
+        raise DownloadError(f"gave no answer in {_SECONDS} seconds") from error
+    except (HTTPError, OSError) as error:
+        if isinstance(error, DatasetError):
+            raise
+        raise DownloadError("broke off") from error
+    if total is not None and len(content) < total:
+        raise DownloadError("broke off")
+    return bytes(content)
 
 
 def _reason(error: Exception) -> str:

@@ -32,15 +32,13 @@ class Location:
 
 def data_folder() -> Path | None:
     """The folder that `SIVI_DATA_DIR` names."""
-    folder = os.environ.get(FOLDER_VARIABLE)
-    return Path(folder).expanduser() if folder else None
+    return _folder_of(FOLDER_VARIABLE)
 
 
 def cache_folder() -> Path | None:
     """The folder that `SIVI_CACHE_DIR` names, otherwise the user's cache, which pooch knows; None without pooch."""
-    folder = os.environ.get(CACHE_VARIABLE)
-    if folder:
-        return Path(folder).expanduser()
+    if (folder := _folder_of(CACHE_VARIABLE)) is not None:
+        return folder
     try:
         import pooch
     except ImportError:
@@ -48,13 +46,30 @@ def cache_folder() -> Path | None:
     return Path(pooch.os_cache("sivi"))
 
 
+def _folder_of(variable: str) -> Path | None:
+    """The folder that an environment variable names."""
+    folder = os.environ.get(variable)
+    try:
+        return Path(folder).expanduser() if folder else None
+    except RuntimeError:
+        raise DatasetError(f"{variable} must name a folder; got {folder!r}, of a user without a home.") from None
+
+
 def locate(file: DataFile) -> tuple[Place, Path] | None:
     """Where a file is, whatever its content."""
     places: tuple[tuple[Place, Path | None], ...] = (("data folder", data_folder()), ("cache", cache_folder()))
     for place, folder in places:
-        if folder is not None and (folder / file.path).is_file():
+        if folder is not None and is_file(folder / file.path):
             return place, folder / file.path
     return None
+
+
+def is_file(path: Path) -> bool:
+    """Whether there is a file, in a folder that can be looked into."""
+    try:
+        return path.is_file()
+    except OSError as error:
+        raise DatasetError(f"{str(path.parent)!r} must be a folder that can be read; {error.strerror}.") from error
 
 
 def find_format(entry: CatalogueEntry) -> tuple[FileFormat, Location] | None:

@@ -4,16 +4,13 @@ from typing import Any
 
 import numpy as np
 
-from .._arguments import describe
+from .._arguments import check_numbers
 from .._types import ArrayLike
 
 
 def check_draws(name: str, draws: ArrayLike, minimum: int = 2, dtype: Any = float) -> np.ndarray:
     """`draws` as an array (n, dim), of float64 by default, or an error that names argument, rule and value."""
-    try:
-        array = np.asarray(draws, dtype)
-    except (TypeError, ValueError):
-        raise TypeError(f"{name} must be an array of numbers of shape (n, dim); got {describe(draws)}.") from None
+    array = check_numbers(name, draws, "an array of numbers of shape (n, dim)").astype(dtype, copy=False)
     if array.ndim != 2 or len(array) < minimum or array.shape[1] < 1:
         raise ValueError(f"{name} must have shape (n, dim) with n at least {minimum}; got {array.shape}.")
     if not np.isfinite(array).all():

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, PRNGKeyArray
 
-from .._arguments import as_key, check_count, default_float, describe
+from .._arguments import as_key, check_count, check_function, default_float, describe, output_of
 from .._programs import compiled
 from .._renamed import NUM_DRAWS, old_arguments
 from .._types import KeyLike
@@ -110,7 +110,7 @@ def fisher_divergence(
     num_samples, num_steps, num_particles = (check_count(*count) for count in counts)
     train_key, test_key = jax.random.split(as_key(key))
     if score_q is not None:
-        _check_score(score_q, family.dim)
+        _check_score(check_function("score_q", score_q), family.dim)
         values, norms, finite = _exact(test_key, family, target, score_q, num_samples)
     else:
         if not isinstance(family, SemiImplicit):
@@ -137,7 +137,7 @@ def _in_fit_coordinates(score_q: ScoreOfFamily | None, affine: AffineMap) -> Sco
 
 
 def _check_score(score_q: ScoreOfFamily, dim: int) -> None:
-    output = jax.eval_shape(score_q, jax.ShapeDtypeStruct((dim,), default_float()))
+    output = output_of("score_q", score_q, "one point", jax.ShapeDtypeStruct((dim,), default_float()))
     if getattr(output, "shape", None) != (dim,):
         raise ValueError(f"score_q must return a vector of shape ({dim},); got {describe(output)}.")
 

@@ -50,7 +50,9 @@ def check_held_out(model: BayesianModel, draws: PyTree, data: PyTree) -> HeldOut
         )
     for of_model, array in zip(jax.tree.leaves(model.data), arrays, strict=True):
         _check_whole(of_model, array)
-    return HeldOut(points, len(jax.tree.leaves(points)[0]), jax.tree.unflatten(treedef, arrays), len(arrays[0]))
+    checked = jax.tree.unflatten(treedef, arrays)
+    model.check_data(checked)
+    return HeldOut(points, len(jax.tree.leaves(points)[0]), checked, len(arrays[0]))
 
 
 def _points(model: BayesianModel, draws: PyTree) -> PyTree:

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from .._arguments import check_choice
 from .._types import ArrayLike
 from ._draws import check_draws
 from ._pairs import as_bandwidth, mean_over_pairs, squared_distances
@@ -51,8 +52,7 @@ def ksd(draws: ArrayLike, target: TargetLike, *, kernel: str = "imq", bandwidth:
         Measuring sample quality with kernels (ICML 2017) for the inverse multiquadric.
     """
     x = check_draws("draws", draws)
-    if kernel not in _KERNELS:
-        raise ValueError(f"kernel must be one of {sorted(_KERNELS)}; got {kernel!r}.")
+    check_choice("kernel", _KERNELS, kernel)
     h = as_bandwidth(bandwidth, x)
     scores = finite_scores(target_for(target, draws=x.shape[1]), x)
     # With points in units of h, scores in units of 1/h.

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from jaxtyping import Float
 
-from .._arguments import describe
+from .._arguments import check_numbers, describe
 from .._types import ArrayLike
 from ._draws import check_draws, check_same_dim
 
@@ -82,6 +82,8 @@ def moment_errors(
     check_same_dim(draws=x.shape[1], reference=len(mean))
     if not (sd > 0).all():
         raise ValueError(f"reference must have positive standard deviations; got {sd.min()} at {int(sd.argmin())}.")
+    if isinstance(names, str) or not isinstance(names, Sequence | None):
+        raise TypeError(f"names must be a sequence of str; got {describe(names)}.")
     if names is not None and len(names) != len(mean):
         raise ValueError(f"names must have one entry per coordinate, {len(mean)}; got {len(names)}.")
     return MomentErrors(
@@ -97,7 +99,7 @@ def _moments(reference: ArrayLike | tuple[ArrayLike, ArrayLike]) -> tuple[np.nda
         return draws.mean(0), draws.std(0, ddof=1)
     if len(reference) != 2:
         raise ValueError(f"reference must be draws, or a tuple of a mean and deviations; got {describe(reference)}.")
-    mean, spread = (np.asarray(part, float) for part in reference)
+    mean, spread = (check_numbers("reference", part).astype(float) for part in reference)
     if mean.ndim != 1 or spread.shape not in (mean.shape, 2 * mean.shape):
         raise ValueError(
             "reference must hold a mean (dim,) and standard deviations (dim,) or a covariance (dim, dim); "

@@ -7,7 +7,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import as_key, check_count, describe
+from .._arguments import as_key, check_count, check_function, check_number, describe, output_of
 from .._programs import compiled
 from .._renamed import NUM_DRAWS, old_arguments
 from .._types import KeyLike
@@ -54,13 +54,14 @@ def noise_floor(
         raise ValueError(f"num_samples must be a number or a pair of them; got {describe(num_samples)}.")
     first, second = (check_count("num_samples", size) for size in sizes)
     keys = jax.random.split(as_key(key), check_count("repeats", repeats))
+    check_function("distance", distance, "a function of two sets of draws")
     one = _sampler(sample)
 
     def value(key: Array) -> float:
         draws = np.asarray(_draw(one, key, first + second))
         if draws.ndim != 2:
             raise ValueError(f"sample must return one draw of shape (dim,); got shape {draws.shape[1:]}.")
-        return float(distance(draws[:first], draws[first:], **settings))
+        return check_number("what distance returns", distance(draws[:first], draws[first:], **settings))
 
     return np.array([value(key) for key in keys])
 
@@ -78,4 +79,9 @@ def _sampler(sample: Target | Callable[[Array], Array]) -> Callable[[Array], Arr
             "sample must be a target that can be sampled exactly, or a function from a key to one draw; "
             f"got {describe(sample)}."
         )
+    out = output_of("sample", sample, "a key", jax.eval_shape(lambda: jax.random.key(0)))
+    shape = getattr(out, "shape", None)
+    if shape is None or len(shape) != 1:
+        got = describe(out) if shape is None else f"shape {shape}"
+        raise ValueError(f"sample must return one draw of shape (dim,); got {got}.")
     return sample

@@ -9,7 +9,7 @@ from jaxtyping import Array
 from .._arguments import default_float
 from .._programs import compiled
 from ..targets import Target, as_target
-from ..targets.evaluate import scores_at
+from ..targets.evaluate import check_shapes, scores_at
 from ._draws import check_same_dim
 
 TargetLike = Target | Callable[..., Array]
@@ -20,8 +20,11 @@ def target_for(target: TargetLike, **dims: int) -> Target:
     (dim,) = dims.values()
     if isinstance(target, Target):
         check_same_dim(**dims, target=target.dim)
-        return as_target(target)
-    return as_target(target, dim)
+        found = as_target(target)
+    else:
+        found = as_target(target, dim)
+    check_shapes(found, log_prob=False)
+    return found
 
 
 def finite_scores(target: Target, points: np.ndarray) -> np.ndarray:

@@ -4,7 +4,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from .._arguments import as_key, check_count, check_positive, describe
+from .._arguments import as_key, check_count, check_numbers, check_positive, describe
 from .._types import ArrayLike, KeyLike
 from ._draws import check_pair
 
@@ -98,7 +98,7 @@ def _divisor(scale: str | int | ArrayLike | None, reference: np.ndarray) -> np.n
                 f"{int(np.argmin(high - low))} is 0."
             )
         return high - low
-    divisor = np.asarray(scale, float)
+    divisor = check_numbers("scale", scale, 'None, "iqr", a number or an array (dim,)').astype(float)
     if divisor.shape not in ((), (dim,)) or not ((divisor > 0) & np.isfinite(divisor)).all():
         raise ValueError(f"scale must be a positive number or {dim} of them; got {describe(scale)}.")
     return np.broadcast_to(divisor, (dim,))

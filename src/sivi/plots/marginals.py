@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from .._types import ArrayLike
-from .canvas import SAMPLE_COLOUR, TARGET_COLOUR, pyplot
+from .canvas import SAMPLE_COLOUR, TARGET_COLOUR, check_pair_of_labels, drawn_sets, pyplot, titles_of
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -32,21 +32,24 @@ def plot_marginals(
     Returns:
         The figure.
     """
-    points = np.asarray(draws, dtype=float)
+    points, *others = drawn_sets(draws, reference)
+    truth = others[0] if others else None
     dim = points.shape[1]
-    titles = [f"$x_{{{i + 1}}}$" for i in range(dim)] if names is None else list(names)
+    titles = titles_of(names, dim)
+    check_pair_of_labels(labels)
     columns = min(dim, 4)
     rows = -(-dim // columns)
     figure, grid = pyplot().subplots(
         rows, columns, figsize=(3.0 * columns, 2.4 * rows), layout="constrained", squeeze=False
     )
-    truth = None if reference is None else np.asarray(reference, dtype=float)
     for i, ax in enumerate(grid.flat):
         if i >= dim:
             ax.set_axis_off()
             continue
         both = points[:, i] if truth is None else np.concatenate([points[:, i], truth[:, i]])
-        bins = np.linspace(*np.quantile(both, [0.001, 0.999]), _BINS)
+        low, high = np.quantile(both, [0.001, 0.999])
+        margin = 0.0 if high > low else 1e-6 * max(abs(low), 1.0)  # of draws that are all the same
+        bins = np.linspace(low - margin, high + margin, _BINS)
         ax.hist(points[:, i], bins, density=True, color=SAMPLE_COLOUR, alpha=0.55, label=labels[0])
         if truth is not None:
             ax.hist(

@@ -7,7 +7,7 @@ import numpy as np
 from scipy.stats import gaussian_kde
 
 from .._types import ArrayLike
-from .canvas import SAMPLE_COLOUR, mass_levels, pyplot, window
+from .canvas import SAMPLE_COLOUR, check_axes, check_pair_of_labels, drawn_sets, mass_levels, pyplot, titles_of, window
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure, SubFigure
@@ -49,15 +49,13 @@ def plot_pairs(
         >>> len(figure.axes)
         6
     """
-    sets = [(_checked("draws", draws), colour, labels[0], 1.6)]
-    if reference is not None:
-        sets.append((_checked("reference", reference), _REFERENCE_COLOUR, labels[1], 0.9))
-    dim = sets[0][0].shape[1]
-    if sets[-1][0].shape[1] != dim:
-        raise ValueError(f"draws and reference must have the same dim; got {dim} and {sets[-1][0].shape[1]}.")
-    titles = [f"$x_{{{i + 1}}}$" for i in range(dim)] if names is None else list(names)
-    if len(titles) != dim:
-        raise ValueError(f"names must have one entry per coordinate, {dim}; got {len(titles)}.")
+    check_pair_of_labels(labels)
+    check_axes("figure", figure, "add_gridspec")
+    styles = (("draws", colour, labels[0], 1.6), ("reference", _REFERENCE_COLOUR, labels[1], 0.9))
+    points_of = drawn_sets(draws, reference)
+    sets = [(_checked(name, points), *style) for (name, *style), points in zip(styles, points_of, strict=False)]
+    dim = points_of[0].shape[1]
+    titles = titles_of(names, dim)
     side = 1.0 + 1.5 * dim
     where: Any = pyplot().figure(figsize=(side, side), layout="constrained") if figure is None else figure
     low, high = window(np.concatenate([points for points, *_ in sets]))
@@ -87,10 +85,14 @@ def _density(points: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return gaussian_kde(points.T)(grid).reshape(len(y), len(x))
 
 
-def _checked(name: str, draws: ArrayLike) -> np.ndarray:
-    points = np.asarray(draws, dtype=float)
-    if points.ndim != 2 or points.shape[0] <= points.shape[1] or points.shape[1] < 2:
+def _checked(name: str, points: np.ndarray) -> np.ndarray:
+    """Some of the draws: enough of them, and not on a line, so that their density can be estimated."""
+    if points.shape[0] <= points.shape[1] or points.shape[1] < 2:
         raise ValueError(f"{name} must have shape (n, dim) with dim at least 2 and n above it; got {points.shape}.")
+    with np.errstate(divide="ignore", invalid="ignore"):
+        correlations = np.corrcoef(points, rowvar=False)
+    if not (np.abs(correlations[~np.eye(len(correlations), dtype=bool)]) < 1.0 - 1e-12).all():
+        raise ValueError(f"{name} must vary in every coordinate, and no two of them may be functions of each other.")
     return points[:: -(-len(points) // _POINTS)]
 
 

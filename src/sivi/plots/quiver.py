@@ -8,10 +8,19 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array
 
-from .._arguments import default_float
+from .._arguments import (
+    check_finite,
+    check_function,
+    check_numbers,
+    check_optional,
+    check_positive,
+    default_float,
+    describe,
+    output_of,
+)
 from .._programs import compiled
 from .._types import ArrayLike
-from .canvas import ARROW_COLOUR, SAMPLE_COLOUR, axes_or_new, points_in_plane, window
+from .canvas import ARROW_COLOUR, SAMPLE_COLOUR, axes_or_new, corners_or, points_in_plane
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -43,8 +52,10 @@ def plot_critic(
         The axes.
     """
     points = points_in_plane(draws)
+    low, high = corners_or(corners, points)
+    _check_field(field)
+    scale = check_optional(check_positive, "scale", scale)
     ax = axes_or_new(ax)
-    low, high = window(points) if corners is None else (np.asarray(corner, float) for corner in corners)
     x, y = (np.linspace(low[i], high[i], _ARROWS) for i in range(2))
     grid = np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
     arrows = np.asarray(compiled(jax.vmap(field))(jnp.asarray(grid, default_float())))
@@ -72,9 +83,12 @@ def plot_arrows(
     Returns:
         The axes.
     """
-    grid, field = np.asarray(points, dtype=float), np.asarray(arrows, dtype=float)
-    if grid.ndim != 2 or grid.shape[1] != 2 or grid.shape != field.shape:
+    grid, field = check_numbers("points", points).astype(float), check_numbers("arrows", arrows).astype(float)
+    if not grid.size or grid.ndim != 2 or grid.shape[1] != 2 or grid.shape != field.shape:
         raise ValueError(f"points and arrows must both have shape (n, 2); got {grid.shape} and {field.shape}.")
+    scale = check_optional(check_positive, "scale", scale)
+    check_finite("points", grid)
+    check_finite("arrows", field)
     ax = axes_or_new(ax)
     length = np.linalg.norm(field, axis=1, keepdims=True)
     scale = max(float(np.median(length)) if scale is None else scale, 1e-12)
@@ -89,6 +103,13 @@ def plot_arrows(
         width=0.004,
     )
     return ax
+
+
+def _check_field(field: Callable[[Array], Array]) -> None:
+    check_function("field", field, "a function from a point of the plane to a vector")
+    out = output_of("field", field, "a point of the plane", jax.ShapeDtypeStruct((2,), default_float()))
+    if getattr(out, "shape", None) != (2,):
+        raise ValueError(f"field must return a vector of shape (2,); got {describe(out)}.")
 
 
 def _spacing(grid: np.ndarray) -> float:

@@ -7,11 +7,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float
 
-from .._arguments import default_float
+from .._arguments import default_float, describe
 from .._programs import compiled
 from .._types import ArrayLike
 from ..targets import Target
-from .canvas import SAMPLE_COLOUR, TARGET_COLOUR, axes_or_new, mass_levels, points_in_plane, window
+from .canvas import SAMPLE_COLOUR, TARGET_COLOUR, axes_or_new, corners_or, mass_levels, points_in_plane
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -44,10 +44,14 @@ def plot_samples(
         The axes.
     """
     points = points_in_plane(draws)
+    if target is not None and not isinstance(target, Target):
+        raise TypeError(f"target must be a sivi target, or None; got {describe(target)}.")
     if target is not None and target.dim != 2:
         raise ValueError(f"target must have dim 2 for a contour plot; got {target.dim}.")
+    (left, bottom), (right, top) = corners_or(corners, points)
+    if not isinstance(label, str | None):
+        raise TypeError(f"label must be a str, or None; got {describe(label)}.")
     ax = axes_or_new(ax)
-    (left, bottom), (right, top) = window(points) if corners is None else (np.asarray(c, float) for c in corners)
     ax.scatter(*points.T, s=4, color=SAMPLE_COLOUR, alpha=0.6, linewidths=0, label=label, rasterized=True)
     if target is not None:
         x, y = np.linspace(left, right, _GRID), np.linspace(bottom, top, _GRID)

@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._arguments import check_numbers, describe
 from ..objectives import Curve
 from ..posterior import Posterior
-from .canvas import SAMPLE_COLOUR, TARGET_COLOUR, pyplot
+from .canvas import SAMPLE_COLOUR, TARGET_COLOUR, check_axes, pyplot
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -39,6 +40,14 @@ def plot_traces(
         objective, ends = history.objective, _round_ends(history)
         history = history.history
         curves = {} if objective is None else objective.curves(history.keys())
+    if not isinstance(history, Mapping) or not history:
+        raise TypeError(f"history must be a posterior, or its recorded metrics by name; got {describe(history)}.")
+    for name, values in history.items():
+        if (array := check_numbers(f"history[{name!r}]", values)).ndim not in (1, 2) or not array.size:
+            raise ValueError(f"history[{name!r}] must have shape (steps,) or (repeats, steps); got {array.shape}.")
+    is_names = isinstance(names, Sequence) and not isinstance(names, str) and all(isinstance(n, str) for n in names)
+    if names is not None and not is_names:
+        raise TypeError(f"names must be a sequence of str; got {describe(names)}.")
     if names is None:
         order = ["loss", *curves]
         names = sorted(history, key=lambda name: (order.index(name) if name in order else len(order), name))
@@ -47,6 +56,10 @@ def plot_traces(
     missing = [name for name in names if name not in history]
     if missing or not names:
         raise ValueError(f"names must be among the recorded metrics, {sorted(history)}; got {missing}.")
+    if axes is not None and (not isinstance(axes, (list, tuple, np.ndarray)) or np.shape(axes) != (len(names),)):
+        raise TypeError(f"axes must be a sequence, one for each of the {len(names)} metrics; got {describe(axes)}.")
+    for ax in [] if axes is None else axes:
+        check_axes("axes", ax, "plot")
     if axes is None:
         axes = pyplot().subplots(1, len(names), figsize=(4.5 * len(names), 3.5), layout="constrained", squeeze=False)[
             1

@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
-from .._arguments import as_key, check_count, check_positive
+from .._arguments import as_key, check_count, check_flag, check_positive
 from .._programs import compiled
 from .._progress import ProgressBar
 from .._renamed import NUM_DRAWS, old_arguments
@@ -92,6 +92,7 @@ def hmc(
     num_warmup = check_count("num_warmup", num_warmup, 0 if step_size is not None else MIN_WARMUP)
     target_acceptance = check_acceptance(target_acceptance)
     fixed_step = None if step_size is None else check_positive("step_size", step_size)
+    check_flag("progress", progress)
     target = as_target(target, dim, like)
 
     start_key, run_key = jax.random.split(as_key(key))

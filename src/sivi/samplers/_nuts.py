@@ -10,7 +10,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
-from .._arguments import as_key, check_count
+from .._arguments import as_key, check_count, check_flag
 from .._programs import compiled, when_running
 from .._progress import ProgressBar
 from .._renamed import NUM_DRAWS, old_arguments
@@ -84,6 +84,7 @@ def nuts(
     num_warmup = check_count("num_warmup", num_warmup, MIN_WARMUP)
     max_doublings, chunk_size = check_count("max_doublings", max_doublings), check_count("chunk_size", chunk_size)
     target_acceptance = check_acceptance(target_acceptance)
+    check_flag("progress", progress)
     target = as_target(target, dim, like)
 
     start_key, warmup_key, run_key = jax.random.split(as_key(key), 3)

@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
-from .._arguments import as_key, check_count, check_positive, default_float
+from .._arguments import as_key, check_count, check_flag, check_positive, default_float
 from .._batches import ParticleBatches, ShuffledBatches
 from .._progress import ProgressBar
 from .._renamed import NUM_DRAWS, old_arguments
@@ -92,6 +92,7 @@ def sgld(
     if num_burn_in < 0:
         raise ValueError(f"num_steps must be at least 1 + (num_samples - 1) * thin = {fewest}; got {num_steps}.")
     schedule = _checked_schedule(step_size, num_steps)
+    check_flag("progress", progress)
     target = as_target(target, dim, like)
     check_batch_size(target, batch_size)
 

@@ -9,6 +9,9 @@ import numpy as np
 from jaxtyping import Float
 from scipy import fft, special, stats
 
+from .._arguments import check_numbers
+from .._types import ArrayLike
+
 Draws = Float[np.ndarray, "chains num_samples dim"]
 PerCoordinate = Float[np.ndarray, " dim"]
 
@@ -16,7 +19,7 @@ PerCoordinate = Float[np.ndarray, " dim"]
 MIN_DRAWS = 4
 
 
-def split_rhat(draws: Draws) -> PerCoordinate:
+def split_rhat(draws: ArrayLike) -> PerCoordinate:
     """Rank-normalised split R-hat of every coordinate; 1 when the chains agree, and at most 1.01 is the rule.
 
     Chains are cut in halves; R-hat² is the variance of all draws over the mean variance within a half. Ranks take the
@@ -31,13 +34,14 @@ def split_rhat(draws: Draws) -> PerCoordinate:
         >>> bool(split_rhat(chains)[0] < 1.01), bool(split_rhat(chains + np.arange(4.0)[:, None, None])[0] > 1.2)
         (True, True)
     """
+    draws = _checked(draws)
     if draws.shape[1] < MIN_DRAWS:
         return np.full(draws.shape[2], np.nan)
     halves = _halves(draws)
     return np.maximum(_rhat(_rank_normalised(halves)), _rhat(_rank_normalised(_folded(halves))))
 
 
-def effective_sample_size(draws: Draws) -> PerCoordinate:
+def effective_sample_size(draws: ArrayLike) -> PerCoordinate:
     """Bulk effective sample size of every coordinate: how many independent draws would tell its mean as well.
 
         ESS = M N / τ,    τ = 1 + 2 Σ_t ρ_t,
@@ -57,6 +61,7 @@ def effective_sample_size(draws: Draws) -> PerCoordinate:
         >>> bool(abs(effective_sample_size(chains)[0] / 2000 - 1) < 0.15)
         True
     """
+    draws = _checked(draws)
     if draws.shape[1] < MIN_DRAWS:
         return np.full(draws.shape[2], np.nan)
     return _ess(_rank_normalised(_halves(draws)))
@@ -78,6 +83,15 @@ def scale_sample_size(draws: Draws) -> PerCoordinate:
     if draws.shape[1] < MIN_DRAWS:
         return np.full(draws.shape[2], np.nan)
     return _ess(_rank_normalised(_folded(_halves(draws))))
+
+
+def _checked(draws: ArrayLike) -> Draws:
+    array = check_numbers("draws", draws, "an array of numbers of shape (chains, num_samples, dim)")
+    if array.ndim != 3 or array.size == 0:
+        raise ValueError(
+            f"draws must have shape (chains, num_samples, dim), with no axis of length 0; got {array.shape}."
+        )
+    return array
 
 
 def _halves(draws: Draws) -> Float[np.ndarray, "halves half_draws dim"]:

@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray
 
-from .._arguments import default_float, describe
+from .._arguments import check_numbers, default_float, describe
 from .._programs import compiled
 from .._types import ArrayLike
 from ..targets import Target
@@ -82,9 +82,14 @@ def _are_finite(
 
 
 def _given(init: ArrayLike, shape: tuple[int, int]) -> Float[Array, "num dim"]:
-    array = np.asarray(init)
-    if array.shape != shape or not np.issubdtype(array.dtype, np.number) or np.iscomplexobj(array):
-        raise ValueError(f"init must be an array of numbers of shape {shape}; got {describe(array)}.")
+    try:
+        array = check_numbers("init", init)
+    except TypeError:
+        array = None
+    if array is None or array.shape != shape:
+        raise ValueError(
+            f"init must be an array of numbers of shape {shape}; got {describe(init if array is None else array)}."
+        )
     return jnp.asarray(array, default_float())
 
 

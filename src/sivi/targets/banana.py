@@ -6,6 +6,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from .._arguments import default_float
+from .._fields import number_field
 from .._types import Scalar
 from .base import ExactTarget
 
@@ -19,8 +20,12 @@ class Banana(ExactTarget):
         Yu and Zhang, Semi-implicit variational inference via score matching (ICLR 2023), appendix E.
     """
 
-    correlation: float = eqx.field(static=True, default=0.9)
+    correlation: float = number_field("correlation", 0.9)
     dim: int = eqx.field(static=True, init=False, default=2)
+
+    def __check_init__(self) -> None:
+        if not -1.0 < self.correlation < 1.0:
+            raise ValueError(f"correlation must be above -1 and below 1; got {self.correlation}.")
 
     def log_prob(self, x: Float[Array, " 2"], batch: Int[Array, " batch"] | None = None) -> Scalar:
         rho = self.correlation

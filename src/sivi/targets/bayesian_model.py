@@ -61,6 +61,13 @@ class BayesianModel(HasObservations):
         """A new observation in place of that of one datum, whose covariates it has; a model that can draws it here."""
         raise MissingFromModel(f"{type(self).__name__} cannot draw new data, since it has no sample_datum.")
 
+    def check_data(self, data: PyTree) -> None:
+        """Refuse held-out data for which the likelihood is not made; a model that can tell overrides this.
+
+        Args:
+            data: In the structure of `self.data`, with rows of the same shapes.
+        """
+
     def point(self, x: Float[Array, " dim"]) -> PyTree:
         """What the functions of the model take for the free vector x: itself, or the structure of the unknowns."""
         return x

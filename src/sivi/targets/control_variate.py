@@ -1,10 +1,19 @@
 """A target whose minibatch scores have a control variate, to reduce their noise."""
 
+from functools import partial
+
+import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
+from .._arguments import as_real
+from .._fields import module_field
 from .._types import Scalar
 from .base import Target, TargetWrapper
+
+
+def _vector(name: str, value: object) -> Array:
+    return jnp.asarray(as_real(name, value))
 
 
 class ControlVariate(TargetWrapper):
@@ -28,9 +37,14 @@ class ControlVariate(TargetWrapper):
         True
     """
 
-    target: Target
-    point: Float[Array, " dim"]
-    score_at_point: Float[Array, " dim"]
+    target: Target = module_field("target", Target, "a sivi target")
+    point: Float[Array, " dim"] = eqx.field(converter=partial(_vector, "point"))
+    score_at_point: Float[Array, " dim"] = eqx.field(converter=partial(_vector, "score_at_point"))
+
+    def __check_init__(self) -> None:
+        for name, vector in (("point", self.point), ("score_at_point", self.score_at_point)):
+            if vector.shape != (self.target.dim,):
+                raise ValueError(f"{name} must have shape ({self.target.dim},); got {vector.shape}.")
 
     @staticmethod
     def at(target: Target, point: Float[Array, " dim"]) -> "ControlVariate":

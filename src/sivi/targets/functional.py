@@ -14,7 +14,7 @@ import jax.numpy as jnp
 from jax.experimental import checkify
 from jaxtyping import Array, Float, Int, PyTree
 
-from .._arguments import check_count, default_float, describe
+from .._arguments import check_count, check_function, default_float, describe
 from .._layout import Layout
 from .._traced import Traced, traced
 from .._types import Scalar
@@ -48,7 +48,7 @@ class LogDensity(Target):
     dim: int = eqx.field(static=True)
 
     def __init__(self, function: Callable[..., Array], dim: int | None = None, *, like: PyTree | None = None):
-        self.function = function
+        self.function = check_function("function", function)
         self.structure = layout_of(dim, like)
         self.dim = self.structure.dim
 
@@ -82,7 +82,7 @@ class ScoreFunction(Target):
     knows_log_prob = False
 
     def __init__(self, function: Callable[[Array], Array], dim: int):
-        self.function = function
+        self.function = check_function("function", function)
         self.dim = check_count("dim", dim)
 
     def log_prob(self, x: Float[Array, " dim"], batch: Int[Array, " batch"] | None = None) -> Scalar:

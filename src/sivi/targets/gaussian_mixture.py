@@ -8,9 +8,11 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from .._arguments import default_float
+from .._arguments import check_finite, check_numbers, default_float, describe
 from .._types import ArrayLike, Scalar
 from .base import ExactTarget
+
+_ROUNDING = 1e-5  # relative error up to which a matrix, maybe computed in float32, is symmetric
 
 
 class GaussianMixture(ExactTarget):
@@ -34,16 +36,20 @@ class GaussianMixture(ExactTarget):
     log_norms: Float[Array, " components"]
 
     def __init__(self, means: ArrayLike, covariances: ArrayLike, weights: ArrayLike | None = None):
-        mean, covariance = np.asarray(means, float), np.asarray(covariances, float)
-        if mean.ndim != 2 or covariance.shape != (*mean.shape, mean.shape[1]):
+        mean, covariance = check_numbers("means", means), check_numbers("covariances", covariances)
+        if mean.ndim != 2 or mean.size == 0 or covariance.shape != (*mean.shape, mean.shape[1]):
             raise ValueError(
                 "means must have shape (components, dim) and covariances (components, dim, dim); "
                 f"got {mean.shape} and {covariance.shape}."
             )
-        weight = np.ones(len(mean)) if weights is None else np.asarray(weights, float)
-        if weight.shape != (len(mean),) or not (weight > 0).all():
-            raise ValueError(f"weights must be {len(mean)} positive numbers; got {weights}.")
-        cholesky = np.linalg.cholesky(covariance)
+        mean, covariance = (
+            check_finite("means", mean).astype(float),
+            check_finite("covariances", covariance).astype(float),
+        )
+        weight = np.ones(len(mean)) if weights is None else check_numbers("weights", weights).astype(float)
+        if weight.shape != (len(mean),) or not ((weight > 0) & np.isfinite(weight)).all():
+            raise ValueError(f"weights must be {len(mean)} positive numbers; got {describe(weights)}.")
+        cholesky = _roots(covariance)
         log_det = np.log(np.diagonal(cholesky, axis1=1, axis2=2)).sum(1)
         dtype = default_float()
         self.means = jnp.asarray(mean, dtype)
@@ -71,6 +77,21 @@ class GaussianMixture(ExactTarget):
         component = jax.random.categorical(component_key, self.log_weights)
         noise = jax.random.normal(noise_key, (self.dim,), default_float())
         return self.means[component] + self.cholesky[component] @ noise
+
+
+def _roots(covariances: np.ndarray) -> np.ndarray:
+    """The Cholesky factors of symmetric, positive definite matrices; others are refused."""
+    sizes = np.abs(covariances).max((1, 2), keepdims=True)
+    wrong = np.flatnonzero((np.abs(covariances - covariances.swapaxes(1, 2)) > _ROUNDING * sizes).any((1, 2)))
+    if wrong.size:
+        raise ValueError(f"covariances must be symmetric; number {wrong[0]} is not.")
+    roots = []
+    for i, covariance in enumerate(covariances):
+        try:
+            roots.append(np.linalg.cholesky(covariance))
+        except np.linalg.LinAlgError:
+            raise ValueError(f"covariances must be positive definite; number {i} is not.") from None
+    return np.stack(roots)
 
 
 class MixtureTarget(ExactTarget):

@@ -1,13 +1,33 @@
 """Intermediate targets, on the way to the target of a fit: the annealing path, and a bridge between modes."""
 
+import math
+from functools import partial
 from typing import ClassVar
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
+import numpy as np
+from jax.core import Tracer
 from jaxtyping import Array, Float, Int
 
+from .._arguments import as_real, describe
+from .._fields import module_field, optional_module_field
 from .._types import Scalar
 from .base import Target, TargetWrapper
+
+
+def _number(name: str, value: object) -> Array | np.ndarray:
+    """A number, which JAX may be tracing."""
+    number = as_real(name, value, "a number")
+    if number.ndim:
+        raise TypeError(f"{name} must be a number; got {describe(value)}.")
+    return number
+
+
+def _check_base(target: Target, base: Target | None) -> None:
+    if base is not None and base.dim != target.dim:
+        raise ValueError(f"base must have the target's dim, {target.dim}; got {base.dim}.")
 
 
 class Tempered(TargetWrapper):
@@ -19,9 +39,14 @@ class Tempered(TargetWrapper):
         base: p₀, or None.
     """
 
-    target: Target
-    beta: Scalar
-    base: Target | None = None
+    target: Target = module_field("target", Target, "a sivi target")
+    beta: Scalar = eqx.field(converter=partial(_number, "beta"))
+    base: Target | None = optional_module_field("base", Target, "a sivi target")
+
+    def __check_init__(self) -> None:
+        _check_base(self.target, self.base)
+        if not isinstance(self.beta, Tracer) and not 0.0 <= self.beta <= 1.0:
+            raise ValueError(f"beta must be between 0 and 1; got {self.beta}.")
 
     @property
     def knows_log_prob(self) -> bool:
@@ -60,11 +85,16 @@ class BridgedTarget(TargetWrapper):
         0.2
     """
 
-    target: Target
-    base: Target
-    log_odds: Scalar
+    target: Target = module_field("target", Target, "a sivi target")
+    base: Target = module_field("base", Target, "a sivi target")
+    log_odds: Scalar = eqx.field(converter=partial(_number, "log_odds"))
 
     num_data: ClassVar[None] = None  # it takes no minibatches
+
+    def __check_init__(self) -> None:
+        _check_base(self.target, self.base)
+        if not isinstance(self.log_odds, Tracer) and not self.log_odds < math.inf:
+            raise ValueError(f"log_odds must be a number below infinity; got {self.log_odds}.")
 
     @property
     def knows_log_prob(self) -> bool:

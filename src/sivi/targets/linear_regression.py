@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from .._arguments import default_float, describe
+from .._arguments import check_finite, check_numbers, check_positive, default_float, describe
 from .._layout import Layout
 from .._types import ArrayLike, Scalar
 from .base import ExactTarget
@@ -44,14 +44,17 @@ class LinearRegression(BayesianModel, ExactTarget):
         shape: float = 2.0,
         rate: float = 1.0,
     ):
-        x, y = jnp.asarray(inputs, default_float()), jnp.asarray(outputs, default_float())
-        if x.ndim != 2 or y.shape != x.shape[:1]:
+        x, y = check_numbers("inputs", inputs), check_numbers("outputs", outputs)
+        if x.ndim != 2 or x.shape[1] < 1 or y.shape != x.shape[:1]:
             raise ValueError(
                 "inputs must have shape (num_data, features) and outputs (num_data,); "
                 f"got {describe(x)} and {describe(y)}."
             )
-        self.data = (x, y)
-        self.prior_scale, self.shape, self.rate = float(prior_scale), float(shape), float(rate)
+        check_finite("inputs", x)
+        check_finite("outputs", y)
+        self.data = (jnp.asarray(x, default_float()), jnp.asarray(y, default_float()))
+        self.prior_scale, self.shape = check_positive("prior_scale", prior_scale), check_positive("shape", shape)
+        self.rate = check_positive("rate", rate)
 
     @property
     def dim(self) -> int:

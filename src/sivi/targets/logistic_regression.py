@@ -9,12 +9,13 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from .._arguments import check_positive, default_float, describe
+from .._arguments import check_numbers, check_positive, default_float, describe
 from .._backend import matmul_highest
 from .._smooth import log_sigmoid
 from .._types import ArrayLike, Scalar
 from .bayesian_model import BayesianModel
 from .curvature import KnowsCurvature
+from .labels import check_labels
 
 
 @final
@@ -41,7 +42,7 @@ class LogisticRegression(BayesianModel, KnowsCurvature):
     prior_scale: float = eqx.field(static=True)
 
     def __init__(self, inputs: ArrayLike, labels: ArrayLike, *, prior_scale: float = 10.0):
-        x, y = np.asarray(inputs, float), np.asarray(labels, float)
+        x, y = (check_numbers(name, array).astype(float) for name, array in (("inputs", inputs), ("labels", labels)))
         if x.ndim != 2 or x.shape[1] < 1 or y.shape != x.shape[:1]:
             raise ValueError(
                 "inputs must have shape (num_data, features) and labels (num_data,); "
@@ -60,6 +61,9 @@ class LogisticRegression(BayesianModel, KnowsCurvature):
             "LogisticRegression is final, since its closed forms hold for its own prior and likelihood alone: "
             f"derive {cls.__name__} from sivi.targets.BayesianModel."
         )
+
+    def check_data(self, data: tuple[ArrayLike, ArrayLike]) -> None:
+        check_labels("labels in data", np.asarray(data[1]), 2)
 
     @property
     def dim(self) -> int:

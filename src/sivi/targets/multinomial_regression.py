@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from .._arguments import check_count, check_positive, default_float, describe
+from .._arguments import check_count, check_numbers, check_positive, default_float, describe
 from .._backend import columns_to_pad, matmul_highest
 from .._types import ArrayLike, Scalar
 from .bayesian_model import BayesianModel
@@ -80,6 +80,9 @@ class MultinomialRegression(BayesianModel, KnowsCurvature):
             "MultinomialRegression is final, since its closed forms hold for its own prior and likelihood alone: "
             f"derive {cls.__name__} from sivi.targets.BayesianModel."
         )
+
+    def check_data(self, data: tuple[ArrayLike, ArrayLike]) -> None:
+        check_labels("labels in data", np.asarray(data[1]), self.num_classes)
 
     @property
     def dim(self) -> int:
@@ -190,9 +193,12 @@ def _aligned(rows: Float[Array, "n features"]) -> Float[Array, "n padded"]:
 
 def _numbers(name: str, values: ArrayLike) -> Array | np.ndarray:
     """`values` as an array of its own type; an array is not copied."""
-    array = values if isinstance(values, jax.Array) else np.asarray(values)
-    if array.dtype.kind not in "biuf":
-        raise ValueError(f"{name} must be an array of numbers; got {describe(array)}.")
+    if isinstance(values, jax.Array) and values.dtype.kind in "biuf":
+        return values
+    try:
+        array = check_numbers(name, values)
+    except TypeError as error:
+        raise ValueError(str(error)) from None
     return array
 
 

@@ -2,6 +2,7 @@
 
 from jaxtyping import Array, Float, Int
 
+from .._arguments import check_kind
 from .._layout import Layout
 from .._types import Scalar
 from ..coordinates import AffineMap, IdentityMap
@@ -37,7 +38,8 @@ class Whitened(TargetWrapper):
         return self.affine.forward(x)
 
     def __check_init__(self) -> None:
-        dim = self.affine.mean.shape[-1]
+        check_kind("target", Target, "a sivi target", self.target)
+        dim = check_kind("affine", AffineMap, "a map of sivi.coordinates", self.affine).mean.shape[-1]
         if dim != self.target.dim:
             raise ValueError(f"affine must have the target's dim, {self.target.dim}; got {dim}.")
 

@@ -1,11 +1,11 @@
 """Verdicts, refined draws and inferences as files: a JSON header and plain arrays, as fits are."""
 
 import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from .._arguments import check_path
 from .._errors import FitFileError
 from .._layout import Layout
 from .._storage import container
@@ -42,7 +42,7 @@ def load_verdict(path: str | os.PathLike[str]) -> "Verdict | Refined | Inference
     Args:
         path: The file.
     """
-    file = Path(path)
+    file = check_path("path", path)
     if not file.is_file():
         raise FileNotFoundError(f"path must be a file of a verdict; there is no file {str(file)!r}.")
     header, arrays = container.read(file)
@@ -67,7 +67,7 @@ def load_verdict(path: str | os.PathLike[str]) -> "Verdict | Refined | Inference
 
 
 def write(path: str | os.PathLike[str], header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
-    file = Path(path)
+    file = check_path("path", path)
     if not file.parent.is_dir():
         raise FileNotFoundError(f"path must be in an existing folder; {str(file.parent)!r} is not one.")
     container.write(file, header, arrays)
