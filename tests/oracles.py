@@ -13,7 +13,7 @@ from scipy import stats
 import sivi
 from sivi.families.base import Conditional
 from sivi.families.diagonal_gaussian import GaussianAt
-from sivi.targets import BayesianModel, GaussianMixture
+from sivi.targets import BayesianModel, GaussianMixture, LinearRegression
 
 
 class LinearGaussian(Conditional):
@@ -147,6 +147,13 @@ def linear_gaussian_model(num_data: int = 24) -> LinearGaussianModel:
     features = rng.normal(size=(num_data, 3))
     y = features @ np.array([0.7, -1.2, 0.3]) + 0.5 * rng.normal(size=num_data)
     return LinearGaussianModel((jnp.asarray(features), jnp.asarray(y)))
+
+
+def linear_regression() -> LinearRegression:
+    """A conjugate regression with unknown noise: a posterior that is not Gaussian, with a known evidence."""
+    rng = np.random.default_rng(0)
+    x = np.column_stack([np.ones(30), rng.normal(size=(30, 2))])
+    return LinearRegression(x, x @ np.array([0.5, 1.0, -0.7]) + 0.6 * rng.normal(size=30))
 
 
 def expected_log_prob(conditional: LinearGaussian, target: GaussianMixture) -> Array:

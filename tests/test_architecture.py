@@ -19,13 +19,13 @@ SOURCE = Path(sivi.__file__).parent
 #: The tiers of docs/architecture.md. A room imports only from itself and from tiers above its own.
 TIERS = """
     _compiler _interrupts
-    _types _errors _version _tables _imports _programs _jaxprs _threefry _smooth
+    _types _errors _version _tables _imports _programs _jaxprs _threefry _smooth _pareto
     _arguments _renamed _progress _traced
     _fields
     _backend _random _host_random constraints schedules
     _repeats _layout _triangular coordinates _batches _networks optimizers stopping
     targets families
-    _draws _densities _at_draws
+    _draws _densities _at_draws _evidence
     samplers warmup
     critics
     objectives

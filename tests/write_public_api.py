@@ -50,7 +50,8 @@ def _lines() -> Iterator[str]:
                 yield f"{room}.{name}"
             else:
                 yield f"{room}.{name}{signature(value) if callable(value) else ''}"
-    for name, method in sorted(vars(sivi.Posterior).items()):
+    members = {name: value for cls in reversed(sivi.Posterior.__mro__[:-1]) for name, value in vars(cls).items()}
+    for name, method in sorted(members.items()):
         if not name.startswith("_"):
             shown = signature(method) if inspect.isfunction(method) else ""
             yield f"sivi.Posterior.{name}{shown}"

@@ -3,11 +3,15 @@
 from collections.abc import Mapping
 from typing import Any
 
-from jaxtyping import Array, Float, PyTree
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
+from ._errors import MissingFromModel
 from ._layout import Layout
 from ._programs import compiled
-from .targets import HasObservations, Target
+from .targets import BayesianModel, HasObservations, Target
 from .targets.base import innermost
 from .targets.evaluate import rows_of, values_at
 
@@ -35,6 +39,50 @@ def observing(target: Target, points: Float[Array, "n dim"]) -> tuple[HasObserva
     """The target with observations inside all wrappers, and its points; None if there is none."""
     inner, points = innermost(target, points)
     return (inner, points) if isinstance(inner, HasObservations) else None
+
+
+def replicates_at(target: Target, key: PRNGKeyArray, points: Float[Array, "n dim"]) -> dict[str, Array]:
+    """New observations at every point, by name."""
+    found = observing(target, points)
+    if found is None:
+        raise MissingFromModel(
+            "predictive needs a target with observations, such as a sivi.model with sample_datum; "
+            f"got {type(innermost(target, points)[0]).__name__}."
+        )
+    inner, points = found
+    return inner.replicates(key, points)
+
+
+def predictions_at(target: Target, points: Float[Array, "n dim"], inputs: Any) -> PyTree:
+    """What the model's `predict` says of new inputs, with a leading axis of points."""
+    inner, points = innermost(target, points)
+    if not isinstance(inner, BayesianModel):
+        raise MissingFromModel(
+            f"predict needs a model with a predict function, such as sivi.model(..., predict=); "
+            f"got {type(inner).__name__}."
+        )
+    return _predictions(inner, points, jax.tree.map(_as_array, _without_lists(inputs)))
+
+
+@compiled
+def _predictions(model: BayesianModel, points: Float[Array, "n dim"], inputs: PyTree) -> PyTree:
+    def one(x: Float[Array, " dim"]) -> PyTree:
+        return jax.tree.map(jnp.asarray, model.predict(model.point(x), inputs))
+
+    # A block of points counts the numbers of its results like rows of data.
+    results = jax.tree.leaves(jax.eval_shape(one, points[0]))
+    numbers = max((leaf.size for leaf in (*results, *jax.tree.leaves(inputs)) if hasattr(leaf, "size")), default=1)
+    return values_at(one, points, max(numbers, 1))
+
+
+def _without_lists(inputs: Any) -> Any:
+    """A list of numbers as an array: JAX would take it for a tree of as many."""
+    return np.asarray(inputs) if isinstance(inputs, list) else inputs
+
+
+def _as_array(leaf: Any) -> Any:
+    """Arrays of other libraries as JAX's; what is no array stays as it is."""
+    return jnp.asarray(np.asarray(leaf)) if hasattr(leaf, "__array__") and not isinstance(leaf, jax.Array) else leaf
 
 
 @compiled

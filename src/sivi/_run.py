@@ -14,6 +14,7 @@ from ._random import NOISE
 from ._repeats import only, repeat_keys
 from .families import Family
 from .stopping import DoublingState, StopRule, StopState
+from .warmup.status import UNKNOWN
 
 
 @dataclass(frozen=True, eq=False)
@@ -168,3 +169,76 @@ class Unattached:
     def repeat(self, index: int) -> "Unattached":
         """What is held of one of the repeats."""
         return replace(self, state_leaves=tuple(leaf[index : index + 1] for leaf in self.state_leaves))
+
+
+class OfRun:
+    """What is made by a run says of it; a base of what `fit` returns.
+
+    Attributes:
+        run: Its settings, its step and its state.
+    """
+
+    run: Run
+
+    @property
+    def repeats(self) -> int:
+        """Number of independent fits."""
+        return self.run.settings.repeats
+
+    @property
+    def settings(self) -> FitSettings:
+        """What the run was asked to do."""
+        return self.run.settings
+
+    @property
+    def key(self) -> PRNGKeyArray:
+        """The run's key."""
+        return self.run.settings.key
+
+    @property
+    def step(self) -> int:
+        """Updates done."""
+        return self.run.step
+
+    @property
+    def num_steps(self) -> int:
+        """Updates asked for, at most; `finished` says whether the fit is complete."""
+        return self.run.settings.num_steps
+
+    @property
+    def finished(self) -> bool:
+        """Whether the fit is complete: at `num_steps`, or where its stop rule has ended it."""
+        return self.run.finished
+
+    @property
+    def skipped(self) -> tuple[int, ...]:
+        """Updates that were not finite and left out, by repeat."""
+        return tuple(map(int, self.run.state.skipped))
+
+    @property
+    def warmup_status(self) -> tuple[str, ...]:
+        """How the coordinates were found, by repeat.
+
+        `"settled"`, `"not settled"` (not yet at rest), `"ran away"` (no curvature held it) or `"never moved"` (no start
+        found a way); `"not run"` for given coordinates, `"unknown"` for files that do not say.
+        """
+        return self.run.warmup_status or (UNKNOWN,) * self.repeats
+
+    @property
+    def warnings(self) -> tuple[Remark, ...]:
+        """What the fit said of itself when it ended, a sentence each, with its `kind` and the `unknowns` concerned.
+
+        Empty if nothing was found, which does not prove a good fit. The same sentences were issued as one
+        `sivi.FitWarning`.
+        """
+        return self.run.warnings
+
+    @property
+    def objective(self) -> Any:
+        """How it was fitted; None if the file could not hold it."""
+        return self.run.settings.objective
+
+    @property
+    def families(self) -> Family:
+        """The fitted families, in u, in one tree whose arrays have a leading axis of repeats."""
+        return self.run.families

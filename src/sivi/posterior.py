@@ -8,24 +8,24 @@ from typing import TYPE_CHECKING, Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jaxtyping import Array, Float, PRNGKeyArray, PyTree
+from jaxtyping import Array, Float, PyTree
 
 from ._arguments import as_key, check_count, check_flag, needs_key
-from ._at_draws import derived_at, with_derived
+from ._at_draws import derived_at, predictions_at, replicates_at, with_derived
 from ._densities import log_density
 from ._draws import draw, mixed, structured
+from ._evidence import LogEvidence, log_evidence
 from ._host_random import fold_in
 from ._in_words import Remembered, in_words
 from ._layout import Layout
 from ._renamed import POSTERIOR, old_names
 from ._repeats import member_of, only
-from ._run import FitSettings, Remark, Run, Unattached
+from ._run import OfRun, Run, Unattached
 from ._types import KeyLike
 from .coordinates import AffineMap
 from .families import Family
 from .samplers.summary import DEFAULT_PROB, Summary
 from .targets import Target
-from .warmup.status import UNKNOWN
 
 if TYPE_CHECKING:
     from xarray import DataTree
@@ -34,11 +34,11 @@ if TYPE_CHECKING:
     from .verdict.result import Verdict
 
 # Folded into keys, so that a fit, its draws and its densities may be given the same one (`fit` uses 0 and 1).
-_SAMPLE, _LOG_PROB, _FIRST_REPEAT = 2, 3, 1000
+_SAMPLE, _LOG_PROB, _NEW_DATA, _EVIDENCE, _FIRST_REPEAT = 2, 3, 4, 5, 1000
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Posterior:
+class Posterior(OfRun):
     """A fitted variational posterior: the equal mixture of one or more independent fits, its repeats.
 
     Every repeat is fitted in its own whitened coordinates u, x = m + L u; `affine` is that map. Draws and densities
@@ -65,59 +65,6 @@ class Posterior:
         return self.layout.dim
 
     @property
-    def repeats(self) -> int:
-        """Number of independent fits."""
-        return self.run.settings.repeats
-
-    @property
-    def settings(self) -> FitSettings:
-        """What the run was asked to do."""
-        return self.run.settings
-
-    @property
-    def key(self) -> PRNGKeyArray:
-        """The run's key."""
-        return self.run.settings.key
-
-    @property
-    def step(self) -> int:
-        """Updates done."""
-        return self.run.step
-
-    @property
-    def num_steps(self) -> int:
-        """Updates asked for, at most; `finished` says whether the fit is complete."""
-        return self.run.settings.num_steps
-
-    @property
-    def finished(self) -> bool:
-        """Whether the fit is complete: at `num_steps`, or where its stop rule has ended it."""
-        return self.run.finished
-
-    @property
-    def skipped(self) -> tuple[int, ...]:
-        """Updates that were not finite and left out, by repeat."""
-        return tuple(map(int, self.run.state.skipped))
-
-    @property
-    def warmup_status(self) -> tuple[str, ...]:
-        """How the coordinates were found, by repeat.
-
-        `"settled"`, `"not settled"` (not yet at rest), `"ran away"` (no curvature held it) or `"never moved"` (no start
-        found a way); `"not run"` for given coordinates, `"unknown"` for files that do not say.
-        """
-        return self.run.warmup_status or (UNKNOWN,) * self.repeats
-
-    @property
-    def warnings(self) -> tuple[Remark, ...]:
-        """What the fit said of itself when it ended, a sentence each, with its `kind` and the `unknowns` concerned.
-
-        Empty if nothing was found, which does not prove a good fit. The same sentences were issued as one
-        `sivi.FitWarning`.
-        """
-        return self.run.warnings
-
-    @property
     def seconds(self) -> float | None:
         """How long the call of `fit` took that ended it; None in a fit that was loaded."""
         return self.remembered.seconds
@@ -126,16 +73,6 @@ class Posterior:
     def verdict(self) -> "Verdict | None":
         """The last verdict of `check`; None before. Files do not hold it."""
         return self.remembered.verdict
-
-    @property
-    def objective(self) -> Any:
-        """How it was fitted; None if the file could not hold it."""
-        return self.run.settings.objective
-
-    @property
-    def families(self) -> Family:
-        """The fitted families, in u, in one tree whose arrays have a leading axis of repeats."""
-        return self.run.families
 
     @property
     def family(self) -> Family:
@@ -249,6 +186,52 @@ class Posterior:
         draws = self.unconstrained(num_samples, key, by_repeat=True)
         return Summary.of(np.asarray(draws), self.layout, prob=prob, independent=True)
 
+    @needs_key
+    def predict(self, inputs: Any, key: KeyLike, *, num_samples: int = 1000) -> PyTree:
+        """The predictions of the model's `predict` for new inputs, at each draw of `sample(num_samples, key)`.
+
+        Means and quantiles over the first axis are those of the quantity that `predict` returns. It has no noise of new
+        observations, unless the model's function adds it.
+
+        Args:
+            inputs: What `predict` takes: an array, or a pytree of arrays.
+            key: An int or a JAX key.
+            num_samples: Draws.
+
+        Returns:
+            What `predict` returns, each array with a leading axis of draws.
+        """
+        target = self._attached("predictions")
+        return predictions_at(target, self.unconstrained(num_samples, key), inputs)
+
+    def predictive(self, key: KeyLike, *, num_samples: int = 1000) -> dict[str, Array]:
+        """New observations in place of those in the data, one set for each draw of `sample(num_samples, key)`.
+
+        Args:
+            key: An int or a JAX key.
+            num_samples: Draws.
+
+        Returns:
+            By the name of what was observed, each array with a leading axis of draws.
+        """
+        target = self._attached("new observations")
+        return replicates_at(target, fold_in(as_key(key), _NEW_DATA), self.unconstrained(num_samples, key))
+
+    def log_evidence(self, key: KeyLike, *, num_samples: int = 16_384, num_aux: int = 4096) -> LogEvidence:
+        """A lower bound, in expectation, of log Z = log ∫ exp(log_prob(x)) dx, with its standard error.
+
+        It is the log marginal likelihood if prior and likelihood are normalised densities; of another target, the
+        logarithm of whatever its density integrates to. Log evidences of models with different constants cannot be
+        compared.
+
+        Args:
+            key: An int or a JAX key.
+            num_samples: Importance weights, at least.
+            num_aux: Components in the density of the fit at each draw: more of them make the bound tighter.
+        """
+        target, key = self._attached("log_evidence"), fold_in(as_key(key), _EVIDENCE)
+        return log_evidence(self.families, self.affines, target, key, num_samples, num_aux, self.repeats)
+
     def to_arviz(
         self,
         num_samples: int = 1000,
@@ -298,7 +281,7 @@ class Posterior:
     def _attached(self, what: str) -> Target:
         if self.target is None:
             raise ValueError(
-                f"{what} need the target, and this fit was loaded without it: sivi.load(path, target=...)."
+                f"the target is needed for {what}, and this fit was loaded without it: sivi.load(path, target=...)."
             )
         return self.target
 

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import arviz_base
 import arviz_stats
 import jax
 import jax.numpy as jnp
@@ -11,11 +12,11 @@ import xarray
 from scipy.special import logsumexp
 
 import sivi
-from oracles import LinearGaussian, linear_gaussian_model
+from oracles import LinearGaussian, linear_gaussian_model, linear_regression
 from sivi.coordinates import DiagonalMap, IdentityMap
 from sivi.interop.arviz import to_arviz
 from sivi.targets import Tempered, Whitened
-from unfitted import posterior_of
+from unfitted import conjugate_posterior, posterior_of
 
 NAMES = ["north", "east", "south"]
 
@@ -189,7 +190,9 @@ class TestDerivedOfSample:
         assert list(fitted(target).sample(4, key=0, derived=True)) == ["0", "1.b"]
 
     def test_refused(self, posterior):
-        with pytest.raises(ValueError, match="derived quantities need the target, and this fit was loaded without it"):
+        with pytest.raises(
+            ValueError, match="the target is needed for derived quantities, and this fit was loaded without it"
+        ):
             replace(posterior, target=None).sample(4, key=0, derived=True)
 
         class Twice(Labelled):
@@ -200,19 +203,9 @@ class TestDerivedOfSample:
             fitted(Twice(labelled().data)).sample(4, key=0, derived=True)
 
 
-def conjugate(num_data=24):
-    """The posterior of a linear model with known noise, as a family that is exactly it."""
-    model = linear_gaussian_model(num_data)
-    mean, covariance = model.posterior()
-    sigma = 0.5 * np.sqrt(np.linalg.eigvalsh(covariance)[0])
-    root = np.linalg.cholesky(covariance - sigma**2 * np.eye(3))
-    exact = LinearGaussian(jnp.asarray(root), jnp.asarray(mean), jnp.full(3, np.log(sigma)))
-    return replace(posterior_of(sivi.SemiImplicit(sivi.NormalMixing(3), exact), [IdentityMap(3)] * 2), target=model)
-
-
 def test_loo_is_that_of_the_leave_one_out_posteriors():
     """For a conjugate model they are Gaussian, and so log p(y_i | y_-i) is known."""
-    posterior = conjugate()
+    posterior = conjugate_posterior(repeats=2)
     loo = arviz_stats.loo(posterior.to_arviz(4000, key=0), pointwise=True)
     features, y = (np.asarray(a, float) for a in posterior.target.data)
     exact = []
@@ -227,3 +220,18 @@ def test_loo_is_that_of_the_leave_one_out_posteriors():
     # And the plain estimate by the same draws: the harmonic mean of the likelihoods.
     log_lik = posterior.to_arviz(4000, key=0)["log_likelihood/y"].values.reshape(-1, len(y))
     assert abs(loo.elpd - np.sum(np.log(len(log_lik)) - logsumexp(-log_lik, axis=0))) < 0.05
+
+
+@pytest.mark.slow
+@pytest.mark.optimised
+def test_loo_of_a_fit_is_that_of_nuts():
+    """Within a tenth of its standard error, on a conjugate regression with unknown noise."""
+    model = linear_regression()
+    ours = arviz_stats.loo(sivi.fit(model, key=0, progress=False).to_arviz(4000, key=0))
+    run = sivi.samplers.nuts(model, key=1, progress=False)
+    log_lik = jax.vmap(jax.vmap(model.pointwise_log_likelihood))(jnp.asarray(run.draws))
+    log_lik = {name: np.array(values) for name, values in log_lik.items()}
+    theirs = arviz_stats.loo(arviz_base.from_dict({"posterior": {"x": run.draws}, "log_likelihood": log_lik}))
+    assert abs(ours.elpd - theirs.elpd) < 0.1 * theirs.se
+    np.testing.assert_allclose(ours.se, theirs.se, rtol=0.05)
+    np.testing.assert_allclose(ours.p, theirs.p, rtol=0.2)
