@@ -50,7 +50,7 @@ test-slow: $(VENV)/.test  ## The slow tests
 	$(BIN)/pytest -q -n 2 --dist worksteal -m slow
 
 test-bridges: $(BRIDGES)/.test  ## The tests of NumPyro and PyMC models
-	$(BRIDGES)/bin/pytest -q -n 2 --dist worksteal tests/bridges
+	$(BRIDGES)/bin/pytest -q -n 2 --dist worksteal tests/bridges src/sivi/interop/numpyro.py
 
 api: $(VENV)/.test  ## Writes tests/public_api.txt, after a change of the public API that is meant
 	$(BIN)/python tests/write_public_api.py

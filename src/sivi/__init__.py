@@ -24,6 +24,7 @@ from ._fitting.resume import load
 from ._version import __version__ as __version__
 from .constraints import *  # noqa: F403  (a new constraint needs one re-export, in its own room)
 from .families import DiagonalGaussian, ImplicitMixing, NormalMixing, SemiImplicit, StudentT
+from .interop.numpyro import from_numpyro
 from .interop.pymc import from_pymc
 from .posterior import Posterior
 from .stopping import Doubling, Plateau
@@ -69,6 +70,7 @@ __all__ = [
     "defaults",
     "families",
     "fit",
+    "from_numpyro",
     "from_pymc",
     "infer",
     "load",

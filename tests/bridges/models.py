@@ -17,10 +17,10 @@ def hierarchical_data():
     """Rows in groups, each of which has an intercept and a slope of its own."""
     rng = np.random.default_rng(0)
     group = np.repeat(np.arange(GROUPS), 12)
-    x = rng.normal(size=group.size).astype(np.float32)
+    x = rng.normal(size=group.size)
     coefficients = [1.0, -0.5] + rng.normal(size=(GROUPS, 2)) @ np.array([[0.8, 0.3], [0.0, 0.5]])
     y = coefficients[group, 0] + coefficients[group, 1] * x + 0.6 * rng.normal(size=group.size)
-    return {"group": group, "x": x, "y": y.astype(np.float32)}
+    return {"group": group, "x": x, "y": y}
 
 
 def hierarchical(p, data):
@@ -46,8 +46,8 @@ def hierarchical(p, data):
 def counts_data(rows=60):
     """Counts with exposures, and covariates."""
     rng = np.random.default_rng(1)
-    x = rng.normal(size=(rows, SLOPES)).astype(np.float32)
-    exposure = rng.uniform(0.5, 3.0, size=rows).astype(np.float32)
+    x = rng.normal(size=(rows, SLOPES))
+    exposure = rng.uniform(0.5, 3.0, size=rows)
     mean = exposure * np.exp(0.7 + x @ [0.5, -0.3, 0.1])
     y = rng.poisson(rng.gamma(3.0, mean / 3.0))
     return {"x": x, "exposure": exposure, "y": y}
@@ -75,7 +75,7 @@ def mixture_data():
     rng = np.random.default_rng(2)
     component = rng.choice(COMPONENTS, p=[0.3, 0.3, 0.4], size=150)
     y = np.array([-2.0, 0.5, 3.0])[component] + np.array([0.5, 0.7, 0.6])[component] * rng.normal(size=150)
-    return {"y": y.astype(np.float32)}
+    return {"y": y}
 
 
 def mixture(p, data):
