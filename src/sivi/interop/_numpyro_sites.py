@@ -37,8 +37,8 @@ Call = Callable[[], Any]
 
 def sites_of(call: Call) -> Sites:
     """The sites of a model, which is traced once and not compiled, but for the bounds of supports and the data."""
-    from numpyro.handlers import block, seed, substitute, trace
-    from numpyro.infer import init_to_uniform
+    from numpyro.handlers import block, seed, substitute, trace  # pyright: ignore[reportMissingImports]
+    from numpyro.infer import init_to_uniform  # pyright: ignore[reportMissingImports]
 
     found: dict[str, Any] = {}
     plates: dict[str, int] = {}
@@ -97,7 +97,7 @@ def run(call: Call, point: Mapping[str, Array], plate: str | None = None, row: A
         plate: Name of the plate with minibatches.
         row: Its row.
     """
-    from numpyro.handlers import block, substitute, trace
+    from numpyro.handlers import block, substitute, trace  # pyright: ignore[reportMissingImports]
 
     def given(site: dict[str, Any]) -> Any:
         if site["type"] == "plate":

@@ -157,7 +157,7 @@ def _name_of(base: Any) -> tuple[str, tuple[int, ...]]:
 def distributions() -> Any:
     """`numpyro.distributions`, or one sentence if it is not installed."""
     try:
-        import numpyro.distributions
+        import numpyro.distributions  # pyright: ignore[reportMissingImports]
     except ImportError as error:
         raise ImportError("models of NumPyro need numpyro: pip install 'sivi[numpyro]'") from error
     return numpyro.distributions

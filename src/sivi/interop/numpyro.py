@@ -85,20 +85,20 @@ class NumPyroModel(HasObservations):
 
     def log_prob(self, x: Float[Array, " dim"], batch: Int[Array, " batch"] | None = None) -> Scalar:
         point = self.structure.unravel(x)
-        value = self.whole(point).log_prob
-        if self.row is not None:
+        value = Terms(*self.whole(point)).log_prob
+        if (terms := self.row) is not None:
             rows = self._all_rows() if batch is None else batch
-            value = value + jnp.mean(jax.vmap(lambda row: self.row(point, row).log_prob)(rows))
+            value = value + jnp.mean(jax.vmap(lambda row: Terms(*terms(point, row)).log_prob)(rows))
         return value + self.structure.log_det(x).astype(jnp.result_type(value))
 
     def derived(self, x: Float[Array, " dim"]) -> dict[str, Array]:
-        return self.whole(self.structure.unravel(x)).derived
+        return Terms(*self.whole(self.structure.unravel(x))).derived
 
     def pointwise_log_likelihood(self, x: Float[Array, " dim"]) -> dict[str, Array]:
         point = self.structure.unravel(x)
-        found = dict(self.whole(point).log_likelihoods)
-        if self.row is not None:
-            by_row = jax.vmap(lambda row: self.row(point, row).log_likelihoods)(self._all_rows())
+        found = dict(Terms(*self.whole(point)).log_likelihoods)
+        if (terms := self.row) is not None:
+            by_row = jax.vmap(lambda row: Terms(*terms(point, row)).log_likelihoods)(self._all_rows())
             found |= {name: jnp.moveaxis(by_row[name], 0, axis) for name, axis, _ in self.row_axes}
         return found
 
@@ -107,9 +107,9 @@ class NumPyroModel(HasObservations):
             raise TypeError("the model cannot draw new data: the distribution of an observed site cannot be sampled.")
         point, keys = self.structure.unravel(x), jax.random.split(key)
         found = dict(self.drawing(keys[0], point))
-        if self.row_drawing is not None:
-            row_keys = jax.random.split(keys[1], self.rows)
-            by_row = jax.vmap(lambda key, row: self.row_drawing(key, point, row))(row_keys, self._all_rows())
+        if (draw := self.row_drawing) is not None:
+            rows = self._all_rows()
+            by_row = jax.vmap(lambda key, row: draw(key, point, row))(jax.random.split(keys[1], len(rows)), rows)
             found |= {name: jnp.moveaxis(by_row[name], 0, axis) for name, _, axis in self.row_axes}
         return found
 
@@ -169,8 +169,9 @@ def from_numpyro(model: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Num
     row = None if sites.plate is None else jax.ShapeDtypeStruct((), jnp.arange(1).dtype)
     rows = [] if row is None else [row]
     where: dict[str, tuple[int, int]] = {}
-    whole = traced(lambda point: _terms(call, sites, point, None, where), point)
-    by_row = [traced(lambda point, row: _terms(call, sites, point, row, where), point, row) for row in rows]
+    # Plain tuples: traces that return them can be compared, and those of another class cannot.
+    whole = traced(lambda point: tuple(_terms(call, sites, point, None, where)), point)
+    by_row = [traced(lambda point, row: tuple(_terms(call, sites, point, row, where)), point, row) for row in rows]
     try:
         drawing = traced(lambda key, point: _drawn(call, sites, key, point, None), key, point)
         row_drawing = [traced(lambda *given: _drawn(call, sites, *given), key, point, row) for row in rows]

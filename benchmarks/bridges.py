@@ -1,0 +1,113 @@
+"""Models of other libraries, fitted by the default call, beside long runs of NumPyro's NUTS.
+
+    python benchmarks/bridges.py [--libraries numpyro pymc] [--models hierarchical counts mixture] [--quick]
+
+The models are those of tests/bridges. Errors are those of the constrained unknowns, one by one: the difference of the
+means in standard deviations of NUTS, and the ratio of the standard deviations. The bars are 0.1, and 0.9 to 1.1. Rows
+of a library replace those of the same library and model in the file.
+"""
+
+import argparse
+import json
+import sys
+import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "tests"))
+
+import jax
+import numpy as np
+
+import sivi
+from _common import RESULTS, environment, write
+from bridges.models import BY_HAND
+from sivi._version import package_version
+
+LIBRARIES = ("numpyro", "pymc")
+CHAINS, SEED, DRAWS = 4, 0, 20_000
+BARS = {"mean_error": 0.1, "sd_ratio": [0.9, 1.1]}
+
+
+def targets_of(library):
+    """Functions that make the targets, by model."""
+    if library == "numpyro":
+        from bridges.numpyro_models import MODELS
+
+        return {
+            name: lambda model=model, data=data: sivi.from_numpyro(model, **data)
+            for name, (model, data) in MODELS.items()
+        }
+    from bridges.pymc_models import MODELS
+
+    return {name: lambda make=make: sivi.from_pymc(make()) for name, make in MODELS.items()}
+
+
+def nuts(name, num):
+    """Draws by variable, and the worst R-hat."""
+    from numpyro.diagnostics import split_gelman_rubin
+    from numpyro.infer import MCMC, NUTS
+
+    from bridges.numpyro_models import MODELS
+
+    model, data = MODELS[name]
+    mcmc = MCMC(
+        NUTS(model, target_accept_prob=0.9),
+        num_warmup=1000,
+        num_samples=num,
+        num_chains=CHAINS,
+        chain_method="sequential",
+        progress_bar=False,
+    )
+    mcmc.run(jax.random.key(SEED), **data)
+    draws = {k: np.asarray(v) for k, v in mcmc.get_samples(group_by_chain=True).items() if k in unknowns(name)}
+    rhat = max(float(np.nanmax(split_gelman_rubin(values))) for values in draws.values())
+    return {k: v.reshape(-1, *v.shape[2:]) for k, v in draws.items()}, rhat
+
+
+def unknowns(name):
+    return targets_of("numpyro")[name]().layout.names
+
+
+def compared(found, reference):
+    """The worst errors; entries that do not vary, such as zeros of a Cholesky factor, are left out."""
+    worst = {"mean_error": 0.0, "sd_ratio_min": np.inf, "sd_ratio_max": 0.0}
+    for name, values in reference.items():
+        sd = values.std(0)
+        free = sd > 1e-6
+        own = np.asarray(found[name])
+        ratio = own.std(0)[free] / sd[free]
+        worst["mean_error"] = max(
+            worst["mean_error"], float(np.max(np.abs(own.mean(0) - values.mean(0))[free] / sd[free]))
+        )
+        worst["sd_ratio_min"] = min(worst["sd_ratio_min"], float(ratio.min()))
+        worst["sd_ratio_max"] = max(worst["sd_ratio_max"], float(ratio.max()))
+    return worst
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--libraries", nargs="+", choices=LIBRARIES, default=list(LIBRARIES))
+    parser.add_argument("--models", nargs="+", choices=sorted(BY_HAND), default=list(BY_HAND))
+    parser.add_argument("--quick", action="store_true")
+    parser.add_argument("--output", type=Path, default=RESULTS / "bridges.json")
+    args = parser.parse_args()
+    rows = json.loads(args.output.read_text())["rows"] if args.output.exists() else []
+    for name in args.models:
+        reference, rhat = nuts(name, 200 if args.quick else 5000)
+        for library in args.libraries:
+            target = targets_of(library)[name]()
+            start = time.perf_counter()
+            posterior = sivi.fit(target, key=SEED, progress=False, num_steps=50 if args.quick else None)
+            seconds = time.perf_counter() - start
+            errors = compared(posterior.sample(DRAWS, key=SEED + 1), reference)
+            met = errors["mean_error"] <= 0.1 and errors["sd_ratio_min"] >= 0.9 and errors["sd_ratio_max"] <= 1.1
+            row = {"library": library, "model": name, "dim": target.dim, "seconds": seconds, "nuts_rhat": rhat} | errors
+            rows = [old for old in rows if (old["library"], old["model"]) != (library, name)] + [row | {"met": met}]
+            print(rows[-1], flush=True)
+            versions = {package: package_version(package) for package in ("numpyro", "pymc")}
+            about = {"script": "benchmarks/bridges.py", "seed": SEED, "quick": args.quick, "bars": BARS}
+            write(args.output, about | {"environment": environment(), "versions": versions, "rows": rows})
+
+
+if __name__ == "__main__":
+    main()
