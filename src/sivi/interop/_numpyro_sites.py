@@ -101,7 +101,7 @@ def run(call: Call, point: Mapping[str, Array], plate: str | None = None, row: A
 
     def given(site: dict[str, Any]) -> Any:
         if site["type"] == "plate":
-            return _all_rows(site, row[None]) if site["name"] == plate else None
+            return None if row is None or site["name"] != plate else _all_rows(site, row[None])
         return point.get(site["name"]) if site["type"] == "sample" and not site["is_observed"] else None
 
     return dict(trace(substitute(block(call, hide_fn=_refuse_random), substitute_fn=given)).get_trace())
