@@ -16,6 +16,7 @@ import sys
 import time
 from collections import Counter
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "tests"))
@@ -26,7 +27,24 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 import sivi
-from bad_calls import GOOD, cases, run
+
+
+def _with_todays_names() -> None:
+    """Puts the rooms that version 0.1 had elsewhere, or kept private, where the cases look for them."""
+    if hasattr(sivi, "critics"):
+        return
+    from sivi import _affine, _rotation, objectives
+
+    vars(sivi)["critics"] = SimpleNamespace(
+        MLPCritic=objectives.MLPCritic, StructuredCritic=objectives.StructuredCritic
+    )
+    maps = {name: value for name, value in vars(_affine).items() if name.endswith("Map")}
+    vars(sivi)["coordinates"] = SimpleNamespace(rotation=_rotation, IS_PRIVATE=True, **maps)
+
+
+_with_todays_names()
+
+from bad_calls import GOOD, cases, run  # noqa: E402  (which makes critics)
 
 
 def measured(num: int, seed: int, seconds: float, part: tuple[int, int]) -> dict[str, Any]:

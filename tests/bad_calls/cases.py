@@ -21,6 +21,10 @@ _WEIGHTS = {
 }
 
 
+#: What is right and only takes long, by what is called, argument and value; and a value for its place.
+_INSTEAD = {("fit", "num_steps", "None"): "0"}
+
+
 class Case(NamedTuple):
     """One call.
 
@@ -66,5 +70,7 @@ def cases(num: int, seed: int = 0, rooms: Collection[str] = tuple(_WEIGHTS), *, 
             continue
         i, entry = rng.choice(by_room[room])
         argument = rng.choice(entry.broken or tuple(entry.arguments(NOWHERE)))
-        found.append(Case(room, entry.path, argument, rng.choice(list(ANY)), 0, i))
+        value = rng.choice(list(ANY))
+        value = _INSTEAD.get((entry.path, argument, value), value)
+        found.append(Case(room, entry.path, argument, value, 0, i))
     return found

@@ -105,7 +105,6 @@ def posterior() -> Any:
         dim=2,
         num_steps=4,
         whiten=None,
-        stop=None,
         progress=False,
         objective=sivi.objectives.ScoreMatching(num_particles=4, critic=sivi.critics.MLPCritic((4,))),
         family=family(),
@@ -394,8 +393,7 @@ def _run(run: Any) -> bool:
 
 
 def _rotated() -> dict[str, Any]:
-    from sivi.coordinates import rotation
-
+    rotation = sivi.coordinates.rotation
     view = getattr(rotation, "ArrayAsMatrix", None) or rotation.AxisView
     turn = jnp.asarray([[0.6, -0.8], [0.8, 0.6]])
     return {
@@ -415,7 +413,7 @@ def saved(folder: Path) -> Path:
 
 
 def resolve(path: str) -> Any:
-    """What a name stands for in this version of the library; None if it has no such thing."""
+    """What a name stands for in this version of the library; None if it has no such public thing."""
     *rooms, name = path.split(".")
     found: Any = sivi
     if rooms == ["POSTERIOR"]:
@@ -423,6 +421,8 @@ def resolve(path: str) -> Any:
     try:
         for room in (*rooms, name):
             found = getattr(found, room)
+            if getattr(found, "IS_PRIVATE", False):
+                return None
     except AttributeError:
         return None
     return found

@@ -90,8 +90,10 @@ def _called(case: Case, folder: Path) -> Outcome:
     for new, old in _OLD_NAMES.items():
         if new in arguments and new not in known and old in known:
             arguments[old], argument = arguments.pop(new), old if argument == new else argument
-    if not takes_more and not arguments.keys() <= known.keys():
-        return Outcome("absent", f"{entry.path} has no {', '.join(sorted(arguments.keys() - known.keys()))}")
+    if not takes_more:  # an earlier version may not have all arguments
+        if argument not in known:
+            return Outcome("absent", f"{entry.path} has no {argument}")
+        arguments = {name: value for name, value in arguments.items() if name in known}
     arguments[argument] = value_of(case.value)
     try:
         result = function(**arguments)

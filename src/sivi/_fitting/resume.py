@@ -25,6 +25,7 @@ from ..posterior import Posterior
 from ..schedules import RunPlan
 from ..stopping import DoublingState, StopRule, init_stop
 from ..targets import Target, as_target
+from ..targets.evaluate import check_shapes
 from ..targets.fingerprint import fingerprint_of, same_fingerprint
 from .start import FitArguments, check_rows, given_map, initial_states, stop_rule_of
 
@@ -78,6 +79,7 @@ def with_target(posterior: Posterior, target: Target | Callable[..., Array]) -> 
             f"the fit is of another model: its unknowns are {_variables(posterior)}, "
             f"the target's {', '.join(map(str, target.layout.variables))}."
         )
+    check_shapes(target, log_prob=target.knows_log_prob)
     if target is not posterior.target and not same_fingerprint(fingerprint_of(target), _fingerprint(posterior)):
         raise FitFileError("the fit is of another model: the target's score differs from the one it was fitted to.")
     posterior = replace(posterior, target=target, layout=target.layout)

@@ -10,7 +10,7 @@ from typing import TypeAlias
 import numpy as np
 from jaxtyping import Bool, Float, Shaped
 
-from .._arguments import as_real
+from .._arguments import check_finite, check_numbers
 
 #: Inputs (num_data, features) and outputs (num_data,).
 Pair: TypeAlias = tuple[np.ndarray, np.ndarray]
@@ -105,9 +105,10 @@ def with_intercept(inputs: Float[np.ndarray, "num_data features"]) -> Float[np.n
         >>> with_intercept(np.zeros((2, 3))).tolist()
         [[1.0, 0.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0]]
     """
-    array = as_real("inputs", inputs)
+    array = check_numbers("inputs", inputs)
     if array.ndim != 2:
         raise ValueError(f"inputs must have shape (num_data, features); got {array.shape}.")
+    check_finite("inputs", array)
     return np.concatenate([np.ones((len(array), 1), array.dtype), array], axis=1)
 
 

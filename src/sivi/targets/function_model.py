@@ -108,15 +108,16 @@ def model(
         (2, 3, ['y'])
     """
     functions = {"log_prior": log_prior, "log_likelihood": log_likelihood}
-    functions |= {"predict": predict or len, "sample_datum": sample_datum or len}
+    optional = {"predict": predict, "sample_datum": sample_datum}
+    functions |= {name: function for name, function in optional.items() if function is not None}
     for name, function in functions.items():
         if isinstance(function, type) or not callable(function):
             raise TypeError(f"{name} must be a function; got {describe(function)}.")
     layout = layout_of(dim, like)
     data = _arrays(data)
-    if observed is not None and not (isinstance(data, dict) and observed in data):
+    if observed is not None and not (isinstance(data, dict) and isinstance(observed, str) and observed in data):
         keys = f"its keys are {', '.join(map(repr, data))}" if isinstance(data, dict) else "the data are no dict"
-        raise ValueError(f"observed must be a key of data; got {observed!r}, and {keys}.")
+        raise ValueError(f"observed must be a key of data; got {describe(observed)}, and {keys}.")
     point, datum = point_like(layout), jax.tree.map(lambda leaf: jax.ShapeDtypeStruct(leaf.shape[1:], leaf.dtype), data)
     key = jax.eval_shape(lambda: jax.random.key(0))
     made = FunctionModel(
