@@ -38,6 +38,8 @@ BARS = {500: 2.0, 100: 6.0}
 MAX_OTHERS = 0.1
 #: Milliseconds per update at 500 particles on two cores of another machine, for reference.
 ELSEWHERE = {"authors' PyTorch": 3.1, "plain JAX": 1.4}
+#: Updates of a block: the default `chunk_size` of `sivi.fit`, at whose ends the host sees the fit.
+CHUNK = 1_000
 MEMORY_STEPS = (5_000, 50_000)
 MEMORY_BAR = 1000.0  # MB
 MEMORY_SLACK = 32.0  # MB that two processes may differ by besides their histories
@@ -328,7 +330,7 @@ def main() -> None:
         import torch
     except ImportError:
         sys.exit(f"speed.py compares with PyTorch, which is not installed: pip install torch=={TORCH}")
-    block, alternations = (100, 3) if arguments.quick else (500, 7)
+    block, alternations = (100, 3) if arguments.quick else (CHUNK, 7)
     updates = [compare(num_particles, block, alternations) for num_particles in BARS]
     rates = matmul_rates()
     best = max(rates, key=lambda name: rates[name])
