@@ -307,7 +307,11 @@ class Posterior(OfRun):
         # All else is never changed, and a target need not be one that can be copied.
         return replace(self, history={name: values.copy() for name, values in self.history.items()})
 
-    __copy__, __str__ = replace, in_words
+    def __copy__(self) -> "Posterior":
+        return replace(self)
+
+    def __str__(self) -> str:
+        return in_words(self)
 
     def __repr__(self) -> str:
         names = ", ".join(f"{v.name}{list(v.shape)}" for v in self.layout.variables)
