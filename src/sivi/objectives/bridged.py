@@ -24,6 +24,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Bool, Int, PRNGKeyArray, PyTree
 
+from .._arguments import check_kind
 from .._errors import MissingLogProb
 from .._fields import count_field, module_field
 from .._renamed import BRIDGED, NUM_DRAWS, old_arguments, old_names
@@ -73,7 +74,7 @@ class Bridged(Objective):
         >>> objective = Annealed(bridged, base=IsotropicGaussian(2))
     """
 
-    objective: Objective = module_field("objective", Objective, "a sivi objective")
+    objective: Objective = eqx.field(converter=partial(check_kind, "objective", Objective, "a sivi objective"))
     schedule: Schedule = eqx.field(
         converter=partial(as_share_schedule, name="schedule", what="the base's share of the mass")
     )

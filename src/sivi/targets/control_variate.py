@@ -6,8 +6,7 @@ import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Float, Int
 
-from .._arguments import as_real
-from .._fields import module_field
+from .._arguments import as_real, check_kind
 from .._types import Scalar
 from .base import Target, TargetWrapper
 
@@ -37,7 +36,7 @@ class ControlVariate(TargetWrapper):
         True
     """
 
-    target: Target = module_field("target", Target, "a sivi target")
+    target: Target = eqx.field(converter=partial(check_kind, "target", Target, "a sivi target"))
     point: Float[Array, " dim"] = eqx.field(converter=partial(_vector, "point"))
     score_at_point: Float[Array, " dim"] = eqx.field(converter=partial(_vector, "score_at_point"))
 

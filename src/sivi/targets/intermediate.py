@@ -2,22 +2,21 @@
 
 import math
 from functools import partial
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import equinox as eqx
 import jax
 import jax.numpy as jnp
-import numpy as np
 from jax.core import Tracer
 from jaxtyping import Array, Float, Int
 
-from .._arguments import as_real, describe
-from .._fields import module_field, optional_module_field
+from .._arguments import as_real, check_kind, describe
+from .._fields import optional_module_field
 from .._types import Scalar
 from .base import Target, TargetWrapper
 
 
-def _number(name: str, value: object) -> Array | np.ndarray:
+def _number(name: str, value: object) -> Any:
     """A number, which JAX may be tracing."""
     number = as_real(name, value, "a number")
     if number.ndim:
@@ -39,7 +38,7 @@ class Tempered(TargetWrapper):
         base: p₀, or None.
     """
 
-    target: Target = module_field("target", Target, "a sivi target")
+    target: Target = eqx.field(converter=partial(check_kind, "target", Target, "a sivi target"))
     beta: Scalar = eqx.field(converter=partial(_number, "beta"))
     base: Target | None = optional_module_field("base", Target, "a sivi target")
 
@@ -85,8 +84,8 @@ class BridgedTarget(TargetWrapper):
         0.2
     """
 
-    target: Target = module_field("target", Target, "a sivi target")
-    base: Target = module_field("base", Target, "a sivi target")
+    target: Target = eqx.field(converter=partial(check_kind, "target", Target, "a sivi target"))
+    base: Target = eqx.field(converter=partial(check_kind, "base", Target, "a sivi target"))
     log_odds: Scalar = eqx.field(converter=partial(_number, "log_odds"))
 
     num_data: ClassVar[None] = None  # it takes no minibatches
