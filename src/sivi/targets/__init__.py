@@ -18,6 +18,7 @@ from .multimodal import Multimodal
 from .multinomial_regression import MultinomialRegression
 from .observations import HasObservations
 from .structured_model import StructuredModel
+from .symmetric import HasSymmetries
 from .whitened import Whitened
 from .x_shaped import XShaped
 
@@ -30,6 +31,7 @@ __all__ = [
     "FunctionModel",
     "GaussianMixture",
     "HasObservations",
+    "HasSymmetries",
     "IsotropicGaussian",
     "KnowsCurvature",
     "Layout",

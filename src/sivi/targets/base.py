@@ -63,6 +63,15 @@ class Target(eqx.Module):
         """Quantities that are computed from one point, by name, beside its variables; none unless a target has some."""
         return {}
 
+    def prepared(self, key: PRNGKeyArray) -> "Target":
+        """The target that `fit` takes in place of this one: itself, unless settings were left out that data tell."""
+        return self
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What was chosen for the user, in sentences that `print(posterior)` shows; none unless a target chooses."""
+        return ()
+
     @property
     def dims(self) -> Mapping[str, tuple[str, ...]]:
         """Names for the axes of variables, derived quantities and observations, by name; where it has any."""

@@ -1,0 +1,29 @@
+"""The interface of targets with equal modes without number, such as networks: they are judged by what they predict."""
+
+import abc
+
+from jaxtyping import Array, Float, PRNGKeyArray
+
+from .base import Target
+
+
+class HasSymmetries(Target):
+    """A target that permutations of its unknowns leave as it is, as those of a network's hidden units do.
+
+    Each of its modes stands for very many equal ones. No fit can have them all, and none needs them: what counts is
+    what a point predicts. So the default call fits a few modes, each from an optimum of its own, and a verdict judges
+    predictions in place of unknowns.
+    """
+
+    @abc.abstractmethod
+    def predictions(self, x: Float[Array, " dim"]) -> Float[Array, " quantities"]:
+        """What one point predicts, at fixed inputs: real numbers that the symmetries leave as they are."""
+
+    @property
+    @abc.abstractmethod
+    def prediction_names(self) -> tuple[str, ...]:
+        """A name for each of the predictions."""
+
+    @abc.abstractmethod
+    def random_start(self, key: PRNGKeyArray) -> Float[Array, " dim"]:
+        """A random point for an optimiser to start from, such as the usual initial weights of a network."""
