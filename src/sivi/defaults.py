@@ -265,7 +265,7 @@ def recipe(dim: int, num_data: int | None = None) -> Recipe:
         round_share=0.5,
         round_tolerance=0.01 if few else 0.05,
         quiet=0.3 if few else 0.0,
-        most_own_weight=0.15,
+        most_own_weight=0.13,
         bridge_share=0.0,
     )
 
