@@ -171,6 +171,7 @@ def entries() -> list[Entry]:
         ("schedules.Ramp", _is(start=0.1, end=1.0, until=0.5, after=0.1), _schedule),
         ("optimizers.Adam", _is(learning_rate=1e-3, b1=0.9, b2=0.9, eps=1e-8), _optimiser),
         ("optimizers.RMSProp", _is(learning_rate=1e-3, decay=0.9, eps=1e-8), _optimiser),
+        ("optimizers.AdaGrad", _is(learning_rate=1e-3, decay=0.9, eps=1e-8), _optimiser),
         ("Plateau", _is(tolerance=0.1, every=10, blocks=4, after=0.5, z=2.0, decay=0.5), None),
         ("Doubling", _is(first=10, share=0.2, tolerance=0.0, tail=0.2, quiet=None, restart=False), None),
         ("critics.MLPCritic", _is(hidden=(4,), activation="silu", skip=True, final_scale=1.0, skip_scale=0.5), None),

@@ -139,6 +139,7 @@ SCHEDULES = {
 OPTIMIZERS = {
     "Adam": lambda: optimizers.Adam(schedules.Cosine(1e-2), b2=0.99),
     "RMSProp": lambda: optimizers.RMSProp(schedules.Cosine(1e-2), decay=0.9),
+    "AdaGrad": lambda: optimizers.AdaGrad(schedules.Cosine(1e-2)),
 }
 
 
