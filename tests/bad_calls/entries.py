@@ -385,6 +385,13 @@ def entries() -> list[Entry]:
             compiles=True,
             works=_run,
         ),
+        Entry(
+            "samplers",
+            "samplers.svgd",
+            _is(**sampled, num_particles=3, num_steps=4, kernel=None, optimizer=adam, batch_size=None),
+            compiles=True,
+            works=_run,
+        ),
     ]
     return found
 

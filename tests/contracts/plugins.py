@@ -152,11 +152,13 @@ class SamplerCase(NamedTuple):
     """A sampler under its name in `sivi.samplers`.
 
     `run` takes a target, `num_chains`, `num_samples` and what else the test gives: key, init, chunk_size. `bias` is the
-    relative error of a variance that a sampler with a finite step size may have on a Gaussian.
+    relative error of a variance that a sampler with a finite step size may have on a Gaussian. A sampler whose
+    particles are `interacting` has no Monte Carlo error to hold it to, and takes no `num_samples`.
     """
 
     run: Callable[..., samplers.SamplerRun]
     bias: float = 0.0
+    interacting: bool = False
 
 
 SAMPLERS = {
@@ -175,6 +177,12 @@ SAMPLERS = {
             **given,
         ),
         bias=0.04,
+    ),
+    "svgd": SamplerCase(
+        lambda target, *, num_chains, **given: samplers.svgd(
+            target, num_particles=num_chains, num_steps=20, progress=False, **given
+        ),
+        interacting=True,
     ),
 }
 
