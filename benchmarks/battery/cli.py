@@ -110,9 +110,11 @@ def _updates_taken(path: Path) -> dict[tuple[str, int], int]:
 
 
 def write(path: Path, content: dict[str, Any]) -> None:
-    """Whole or not at all."""
+    """Whole or not at all; a row a line."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.with_suffix(".tmp").write_text(json.dumps(content, indent=1) + "\n")
+    about = json.dumps({name: value for name, value in content.items() if name != "rows"}, indent=1)
+    rows = ",\n".join(f"  {json.dumps(row)}" for row in content["rows"])
+    path.with_suffix(".tmp").write_text(about.removesuffix("\n}") + f',\n "rows": [\n{rows}\n ]\n}}\n')
     path.with_suffix(".tmp").replace(path)
 
 
