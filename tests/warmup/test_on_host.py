@@ -37,7 +37,7 @@ def test_is_what_the_program_finds(name):
     assert codes.tolist() == [int(code)]
     assert disagree.tolist() == [bool(several)]
     if name != "flat":  # whose sds grow without bound, and its rounding with them
-        # Of starts in one mode rounding decides which is the best, in whose coordinates L is computed: L Lᵀ is the same.
+        # Rounding decides which of two starts in one mode is the best, and gives L its coordinates: L Lᵀ is the same.
         other = jax.tree.map(lambda leaf: leaf[0], on_host)
         for found in (affine, other):
             np.testing.assert_allclose(found.matrix @ found.inverse_matrix, np.eye(2), atol=1e-4)

@@ -7,7 +7,6 @@ from collections.abc import Sequence
 
 import numpy as np
 
-
 #: No file is larger; more would be the fault of whoever made it, and must not fill the memory.
 MOST_BYTES = 1 << 28
 
