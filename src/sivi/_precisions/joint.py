@@ -54,11 +54,14 @@ class JointPrecisions(Target):
         weights = self.model.dim
         return JointPoint(*jnp.split(z, [weights, weights + self.num_weight_precisions]))
 
+    def weight_precisions(self, logs: Float[Array, " layers"]) -> Float[Array, " groups"] | None:
+        """λ of each group of weights; None if it was given."""
+        return jnp.broadcast_to(jnp.exp(logs), (self.model.network.num_groups,)) if len(logs) else None
+
     def at(self, log_weight_precision: Array, log_noise_precision: Array) -> BayesianNeuralNetwork:
         """The model with these precisions."""
-        groups = jnp.broadcast_to(jnp.exp(log_weight_precision), (self.model.network.num_groups,))
         noise = jnp.exp(log_noise_precision[0]) if self.num_noise_precisions else None
-        return self.model.completed(groups if self.num_weight_precisions else None, noise)
+        return self.model.completed(self.weight_precisions(log_weight_precision), noise)
 
     def log_prob(self, x: Float[Array, " dim"], batch: Int[Array, " batch"] | None = None) -> Scalar:
         point = self.split(x)

@@ -57,6 +57,13 @@ class BayesianModel(HasObservations):
         """What the model says of new inputs at one point x; a model that predicts overrides this."""
         raise MissingFromModel(f"{type(self).__name__} has no predict method.")
 
+    def predict_rows(self, x: PyTree, data: PyTree) -> Any:
+        """What `predict` says of rows in the structure of `data`, whose first entry is taken for the inputs.
+
+        A model that stores its inputs in other units than `predict` takes overrides this.
+        """
+        return self.predict(x, data[0])
+
     def sample_datum(self, key: PRNGKeyArray, x: PyTree, datum: Any) -> Array:
         """A new observation in place of that of one datum, whose covariates it has; a model that can draws it here."""
         raise MissingFromModel(f"{type(self).__name__} cannot draw new data, since it has no sample_datum.")

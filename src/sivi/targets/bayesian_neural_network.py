@@ -14,6 +14,7 @@ from .._arguments import default_float
 from .._layout import Layout
 from .._types import Activation, ArrayLike, KeyLike, Scalar
 from ..constraints import positive
+from .found_precisions import FoundPrecisions
 from .gamma_prior import GammaPrior
 from .likelihoods import OutputLikelihood
 from .network_settings import (
@@ -31,15 +32,6 @@ from .networks import NamedNetwork, Weights
 from .structured_model import StructuredModel
 from .symmetric import HasSymmetries
 from .units import Units
-
-_NAMES = {"noise_precision": "noise precision", "weight_precision": "weight precision"}
-
-
-class FoundPrecisions(eqx.Module):
-    """Which precisions were found from the data, and how."""
-
-    names: tuple[str, ...] = eqx.field(static=True)
-    how: str = eqx.field(static=True)
 
 
 @final
@@ -106,7 +98,7 @@ class BayesianNeuralNetwork(StructuredModel, HasSymmetries):
         *,
         likelihood: str = "normal",
         noise_precision: float | GammaPrior | None = None,
-        weight_precision: float | Sequence[float] | None = None,
+        weight_precision: ArrayLike | None = None,
         degrees_of_freedom: float = 4.0,
         num_classes: int | None = None,
         network: Any = None,
@@ -140,6 +132,10 @@ class BayesianNeuralNetwork(StructuredModel, HasSymmetries):
         return Layout.like(self.like)
 
     @property
+    def numbers_per_row(self) -> int:
+        return self.network.width
+
+    @property
     def left_out(self) -> tuple[str, ...]:
         """The precisions that the log density still needs."""
         needed = ("noise_precision", "weight_precision") if self.likelihood.has_noise else ("weight_precision",)
@@ -169,15 +165,15 @@ class BayesianNeuralNetwork(StructuredModel, HasSymmetries):
 
     def completed(
         self,
-        weight_precision: Float[Array, " groups"],
+        weight_precision: Float[Array, " groups"] | None,
         noise_precision: Float[Array, ""] | None,
         how: str | None = None,
     ) -> "BayesianNeuralNetwork":
         """This model with given precisions in place of those that were left out, and of no others.
 
         Args:
-            weight_precision: λ of each layer.
-            noise_precision: γ.
+            weight_precision: λ of each layer; not looked at, if it was given.
+            noise_precision: γ; likewise.
             how: Where they come from, for `notes`; None if these need not tell.
         """
         model, names = self, self.left_out
@@ -194,10 +190,8 @@ class BayesianNeuralNetwork(StructuredModel, HasSymmetries):
     def notes(self) -> tuple[str, ...]:
         if self.found is None:
             return ()
-        values = {"noise_precision": self.noise_precision, "weight_precision": self.weight_precision}
-        found = [f"{_NAMES[name]} {_shown(values[name])}" for name in self.found.names]
-        units = " (standardised units)" if "noise_precision" in self.found.names else ""
-        return (f"{', '.join(found)}{units}: found by {self.found.how} on the training rows",)
+        precisions = {"noise_precision": self.noise_precision, "weight_precision": self.weight_precision}
+        return (self.found.in_words(**precisions),)
 
     def outputs(self, p: Weights, x: Float[Array, "n features"]) -> Float[Array, "outputs n"]:
         """The outputs of the network at standardised inputs."""
@@ -329,7 +323,3 @@ class BayesianNeuralNetwork(StructuredModel, HasSymmetries):
 def _with_field(model: BayesianNeuralNetwork, name: str, value: Any) -> BayesianNeuralNetwork:
     """The model with a value in place of a field that is None."""
     return eqx.tree_at(lambda model: getattr(model, name), model, value, is_leaf=lambda leaf: leaf is None)
-
-
-def _shown(precision: Any) -> str:
-    return ", ".join(f"{value:.3g}" for value in np.atleast_1d(np.asarray(precision)))

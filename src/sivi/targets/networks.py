@@ -49,6 +49,11 @@ class NamedNetwork(eqx.Module):
         """Weights for an optimiser to start from."""
 
     @property
+    def width(self) -> int:
+        """Units of the widest layer, as far as the shapes tell."""
+        return max((max(shape) for shape in self.shapes.values() if shape), default=1)
+
+    @property
     def num_groups(self) -> int:
         """How many prior precisions there can be."""
         return 1 + max(self.groups.values())
@@ -129,7 +134,9 @@ class ModuleNetwork(NamedNetwork):
         out = output_of("network", made.module(initial), f"an input vector of shape ({num_inputs},)", vector)
         allowed = {(num_outputs,), ()} if num_outputs == 1 else {(num_outputs,)}
         if getattr(out, "shape", None) not in allowed:
-            expected = "one number" if num_outputs == 1 else f"a vector of shape ({num_outputs},), one logit a class"
+            expected = (
+                "one number" if num_outputs == 1 else f"a vector of shape ({num_outputs},) with a logit for each class,"
+            )
             raise ValueError(
                 f"network must return {expected} for an input vector of shape ({num_inputs},); got {describe(out)}."
             )
