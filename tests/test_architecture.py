@@ -19,7 +19,7 @@ SOURCE = Path(sivi.__file__).parent
 #: The tiers of docs/architecture.md. A room imports only from itself and from tiers above its own.
 TIERS = """
     _compiler _interrupts
-    _types _errors _version _tables _imports _programs _jaxprs _threefry _smooth _pareto
+    _types _errors _version _tables _imports _programs _jaxprs _threefry _smooth _pareto _scale
     _arguments _renamed _progress _traced
     _fields
     _backend _random _host_random constraints schedules
@@ -27,6 +27,7 @@ TIERS = """
     targets families
     _draws _densities _at_draws _evidence
     samplers warmup
+    _precisions
     critics
     objectives
     defaults metrics
@@ -39,8 +40,8 @@ TIERS = """
     experiments
     cli
 """
-#: Methods of the posterior are thin, and import inside them the later room that does the work.
-LATER_ROOMS = {"posterior": {"_storage", "interop", "verdict"}}
+#: Methods of the posterior are thin, and import inside them the later room that does the work; so does a network's.
+LATER_ROOMS = {"posterior": {"_storage", "interop", "verdict"}, "targets": {"_precisions"}}
 
 LONGEST_FILE = 333
 

@@ -31,6 +31,14 @@ TARGETS = {
         np.random.default_rng(3).normal(size=(12, 2)), np.arange(12) % 3, prior_scale=2.0
     ),
     "BayesianModel": linear_gaussian_model,
+    "BayesianNeuralNetwork": lambda: targets.BayesianNeuralNetwork(
+        np.random.default_rng(4).normal(size=(12, 2)),
+        np.random.default_rng(5).normal(size=12),
+        hidden=(3,),
+        activation="tanh",
+        noise_precision=targets.GammaPrior(2.0, 1.0),
+        weight_precision=(1.0, 3.0),
+    ),
     "LogDensity": lambda: targets.LogDensity(
         lambda p: -jnp.sum(p["a"] ** 4) - p["b"] ** 2 + p["a"][0] * p["b"], like={"a": np.zeros(2), "b": 0.0}
     ),

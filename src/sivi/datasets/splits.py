@@ -11,37 +11,10 @@ import numpy as np
 from jaxtyping import Bool, Float, Shaped
 
 from .._arguments import check_finite, check_numbers
+from .._scale import Scale
 
 #: Inputs (num_data, features) and outputs (num_data,).
 Pair: TypeAlias = tuple[np.ndarray, np.ndarray]
-
-
-@dataclass(frozen=True, eq=False)
-class Scale:
-    """A change of units: u = (x − mean) / sd, column by column.
-
-    Attributes:
-        mean: (features,), or () for outputs.
-        sd: Likewise.
-    """
-
-    mean: Float[np.ndarray, "*columns"]
-    sd: Float[np.ndarray, "*columns"]
-
-    @classmethod
-    def of(cls, values: Float[np.ndarray, "num_data *columns"]) -> "Scale":
-        """The scale in which `values` have mean 0 and standard deviation 1; a constant column stays as it is."""
-        constant = values.min(0) == values.max(0)
-        mean, sd = values.mean(0, dtype=np.float64), values.std(0, dtype=np.float64)
-        return cls(np.where(constant, 0.0, mean), np.where(constant, 1.0, sd))
-
-    def apply(self, values: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
-        """`values` in the new units, in their own precision."""
-        return ((values - self.mean) / self.sd).astype(values.dtype)
-
-    def undo(self, values: Float[np.ndarray, "*shape"]) -> Float[np.ndarray, "*shape"]:
-        """What `apply` took, from what it gave."""
-        return (values * self.sd + self.mean).astype(values.dtype)
 
 
 @dataclass(frozen=True, eq=False)

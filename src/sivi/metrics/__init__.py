@@ -11,6 +11,7 @@ from ._noise_floor import noise_floor
 from ._sliced_wasserstein import sliced_wasserstein
 from .classification import CalibrationBins, ClassificationScores, classification_scores
 from .predictive import PredictiveScores, predictive_scores
+from .regression import RegressionScores, regression_scores
 
 __all__ = [
     "CalibrationBins",
@@ -18,6 +19,7 @@ __all__ = [
     "FisherEstimate",
     "MomentErrors",
     "PredictiveScores",
+    "RegressionScores",
     "classification_scores",
     "covariance_rmse",
     "energy_distance",
@@ -28,5 +30,6 @@ __all__ = [
     "moment_errors",
     "noise_floor",
     "predictive_scores",
+    "regression_scores",
     "sliced_wasserstein",
 ]

@@ -56,7 +56,7 @@ def predictive_sums(model: BayesianModel, held_out: HeldOut, outputs: tuple[int,
         model: The model.
         held_out: Draws and data.
         outputs: What `model.predict` returns for one datum has this shape; None leaves predictions out, and otherwise
-            the data are a pair of inputs and labels.
+            the model has predictions for rows of its data (`predict_rows`).
     """
     draws, num_draws, data, num_data = held_out
     dim = model.dim
@@ -102,12 +102,11 @@ def _blocks(total: int, size: int) -> Iterator[_Block]:
 
 def _predicted_size(model: BayesianModel, held_out: HeldOut) -> int:
     """How many numbers the model predicts for one datum, which its likelihood may need on the way; 0 if unknown."""
-    data = held_out.data
-    if type(model).predict is BayesianModel.predict or not isinstance(data, tuple):
+    if type(model).predict is BayesianModel.predict:
         return 0
-    like = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((1, *leaf.shape[1:]), default_float()), data[0])
+    like = jax.tree.map(lambda leaf: jax.ShapeDtypeStruct((1, *leaf.shape[1:]), default_float()), held_out.data)
     try:
-        out = jax.eval_shape(model.predict, held_out.one_point(), like)
+        out = jax.eval_shape(model.predict_rows, held_out.one_point(), like)
     except Exception:  # a predict that wants other inputs; then nothing is known, and nothing is lost
         return 0
     return sum(int(np.prod(leaf.shape)) for leaf in jax.tree.leaves(out))
@@ -139,7 +138,7 @@ def _sums(
     # A score is compared in its third digit or later, which an accelerator's fast products do not have.
     with jax.default_matmul_precision("highest"):
         terms = jax.vmap(model.log_likelihoods, (0, None))(points, data)
-        predicted = jax.vmap(model.predict, (0, None))(points, data[0]) if predict else None
+        predicted = jax.vmap(model.predict_rows, (0, None))(points, data) if predict else None
         predictions = None if predicted is None else jnp.tensordot(~is_filling_draw, predicted, 1)
     log_sums = jax.nn.logsumexp(jnp.where(is_filling_draw[:, None], -jnp.inf, terms), axis=0)
     products = jnp.sum(jnp.where(is_filling_row, 0.0, terms), axis=1)

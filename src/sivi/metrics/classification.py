@@ -75,9 +75,10 @@ def classification_scores(
 
     Args:
         model: A Bayesian model with data (inputs, labels) and `predict(x, inputs)` that returns probabilities, (n,
-            classes), or (n,) of label 1.
+            classes), or (n,) of label 1; or a `BayesianNeuralNetwork` of classes.
         draws: Of its unknowns: (S, dim), or in their structure, as `posterior.sample` returns them.
-        data: Held-out (inputs, labels), in the structure of `model.data`; labels from 0 to classes − 1.
+        data: Held-out (inputs, labels), in the structure of `model.data`; labels from 0 to classes − 1. For a network,
+            `model.as_data(inputs, labels)`.
         num_bins: Bins of equal width from 0 to 1.
 
     Returns:
@@ -93,7 +94,7 @@ def classification_scores(
     num_bins = check_count("num_bins", num_bins)
     held_out = check_held_out(model, draws, data)
     outputs = _outputs(model, held_out)
-    labels = np.asarray(held_out.data[1])
+    labels = np.asarray(_labels(model, held_out.data))
     check_labels("labels in data", labels, *(outputs or (2,)))
     sums = predictive_sums(model, held_out, outputs)
     probabilities = _probabilities(sums.predictions)
@@ -115,14 +116,13 @@ def classification_scores(
 
 def _outputs(model: BayesianModel, held_out: HeldOut) -> tuple[int, ...]:
     """The shape of a prediction for one datum, () or (classes,), or an error if the model is no classifier."""
-    if not isinstance(held_out.data, (tuple, list)) or len(held_out.data) != 2 or not _is_vector(held_out.data[1]):
+    if not _is_vector(_labels(model, held_out.data)):
         raise ValueError(
             "model must have data (inputs, labels) with labels of shape (num_data,); "
             f"got the structure {jax.tree.structure(model.data)}."
         )
     one = lambda leaf: jax.ShapeDtypeStruct((1, *leaf.shape[1:]), leaf.dtype)  # noqa: E731
-    inputs = jax.tree.map(one, model.data[0])
-    out = eqx.filter_eval_shape(model.predict, held_out.one_point(), inputs)
+    out = eqx.filter_eval_shape(model.predict_rows, held_out.one_point(), jax.tree.map(one, model.data))
     shape = out.shape if isinstance(out, jax.ShapeDtypeStruct) else None
     if shape is None or shape[:1] != (1,) or len(shape) > 2 or shape[1:] in ((0,), (1,)):
         raise ValueError(
@@ -130,6 +130,13 @@ def _outputs(model: BayesianModel, held_out: HeldOut) -> tuple[int, ...]:
             f"for one row of inputs got {describe(out)}."
         )
     return shape[1:]
+
+
+def _labels(model: BayesianModel, data: PyTree) -> object:
+    """The labels among data: of a pair the second, of a dict the observations; None of other data."""
+    if isinstance(data, dict) and type(model).predict_rows is not BayesianModel.predict_rows:
+        return data.get(model.observed_name)
+    return data[1] if isinstance(data, (tuple, list)) and len(data) == 2 else None
 
 
 def _is_vector(leaf: object) -> bool:

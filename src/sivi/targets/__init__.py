@@ -5,10 +5,12 @@ from .._renamed import TARGETS, renamed
 from .banana import Banana
 from .base import ExactTarget, Target
 from .bayesian_model import BayesianModel
+from .bayesian_neural_network import BayesianNeuralNetwork
 from .control_variate import ControlVariate
 from .curvature import KnowsCurvature
 from .function_model import FunctionModel
 from .functional import LogDensity, ScoreFunction, as_target
+from .gamma_prior import GammaPrior
 from .gaussian_mixture import GaussianMixture
 from .intermediate import BridgedTarget, Tempered
 from .isotropic_gaussian import IsotropicGaussian
@@ -25,10 +27,12 @@ from .x_shaped import XShaped
 __all__ = [
     "Banana",
     "BayesianModel",
+    "BayesianNeuralNetwork",
     "BridgedTarget",
     "ControlVariate",
     "ExactTarget",
     "FunctionModel",
+    "GammaPrior",
     "GaussianMixture",
     "HasObservations",
     "HasSymmetries",

@@ -51,6 +51,11 @@ class Target(eqx.Module):
         return jax.grad(self.log_prob)(x, batch)
 
     @property
+    def numbers_per_row(self) -> int:
+        """Numbers in the largest array that one row of data needs at one point: more points than fit go in blocks."""
+        return 1
+
+    @property
     def layout(self) -> Layout:
         """The names and shapes of the unknowns."""
         return Layout.vector(self.dim)
@@ -99,6 +104,10 @@ class TargetWrapper(Target):
     @property
     def knows_log_prob(self) -> bool:
         return self.target.knows_log_prob
+
+    @property
+    def numbers_per_row(self) -> int:
+        return self.target.numbers_per_row
 
     @property
     def layout(self) -> Layout:

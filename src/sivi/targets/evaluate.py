@@ -3,8 +3,8 @@
 There is one rule for blocks. Points are evaluated side by side, at most `MAX_POINTS` of them, and so few that points ×
 rows of data stay below `MAX_POINTS_TIMES_ROWS`. More points than that go through in blocks, one after the other. A
 log density given as a function has no rows, but its trace says how many numbers it computes for a point: the length
-of its largest array counts like rows. An update evaluates its points in one block, so a function is refused if that
-block alone would not fit into memory.
+of its largest array counts like rows. A row of a network counts as often as its widest layer has units. An update
+evaluates its points in one block, so a function is refused if that block alone would not fit into memory.
 
 Half precision is refused: scores and conditional scores ε/σ overflow, or lose all digits, and the fit fails late. To
 convert silently would hide that the user's function computes in it.
@@ -56,7 +56,7 @@ def scores_at(
     target: Target, points: Float[Array, "*shape dim"], rows: Int[Array, " size"] | None = None
 ) -> Float[Array, "*shape dim"]:
     """Scores at many points, all on the same rows of data; None for all rows."""
-    num_rows = rows_of(target) if rows is None else int(rows.shape[0])
+    num_rows = rows_of(target) if rows is None else int(rows.shape[0]) * target.numbers_per_row
     flat = points.reshape(-1, points.shape[-1])
     return values_at(lambda x: target.score(x, rows), flat, num_rows).reshape(points.shape)
 
@@ -90,13 +90,13 @@ def values_with_own_rows(
         return values_at(lambda x: function(x, None), points, rows_of(target))
     arrays = jax.tree.leaves(eqx.filter(target, eqx.is_array))
     data = [array for array in arrays if array.ndim and array.shape[0] == target.num_data]
-    numbers = rows.shape[1] * sum(max(1, array.size // array.shape[0]) for array in data)
-    return values_at(lambda pair: function(*pair), (points, rows), max(1, numbers))
+    numbers = max(target.numbers_per_row, sum(max(1, array.size // array.shape[0]) for array in data))
+    return values_at(lambda pair: function(*pair), (points, rows), max(1, rows.shape[1] * numbers))
 
 
 def rows_of(target: Target) -> int:
     """Rows of data that the target goes through for every point, or what counts like them in the rule for blocks."""
-    return max(target.num_data or 1, _largest_array(target))
+    return max((target.num_data or 1) * target.numbers_per_row, _largest_array(target))
 
 
 def _largest_array(target: Target) -> int:
