@@ -26,6 +26,8 @@ class Remembered:
 def in_words(posterior: "Posterior") -> str:
     """What `print(posterior)` shows."""
     lines = [_what(posterior), f"  {_how(posterior)}", f"  {_end(posterior)}"]
+    if posterior.target is not None:
+        lines += [f"  {note}" for note in posterior.target.notes]
     said = posterior.warnings
     more = f"{len(said)}, all in .warnings; the first: " if len(said) > 1 else ""
     lines.append(f"  warnings: {more}{_first(said[0]) if said else 'none'}")

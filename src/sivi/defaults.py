@@ -23,6 +23,8 @@ from .optimizers import Adam
 from .schedules import Cosine, Ramp
 from .stopping import Doubling, Plateau, StopRule
 from .targets import IsotropicGaussian, Target
+from .targets.symmetric import symmetric_inside
+from .warmup.from_optimum import warmup_from_optimum
 from .warmup.gaussian import warmup_with_status
 
 #: Up to this many unknowns separated modes are weighed against each other: rounds are annealed and runs longer, and
@@ -41,6 +43,8 @@ MORE_DIRECTIONS_FROM, MORE_DIRECTIONS = 1000, (128, 256)
 NUMBERS_IN_DIRECTIONS = 2**21
 #: Up to this many data an update sees all of them.
 ALL_DATA_UP_TO = 10_000
+#: For a target with symmetries: so many data per update, at most.
+SOME_ROWS = 1000
 
 
 @dataclass(frozen=True)
@@ -83,7 +87,14 @@ class Recipe:
         bridge_share: With a critic: share of a wide Gaussian that is mixed into the target while modes find their
             weights; 0 for none. See `sivi.objectives.Bridged`.
         bridge_until: Share of the run after which it is gone.
-        plateau_tolerance: With a critic: improvement of the loss, per unknown, below which the loss is on a plateau.
+        plateau_tolerance: With a critic: improvement of the loss, per unknown, below which the loss is on a plateau; 0
+            for a run that takes all its updates.
+        repeats: Independent fits, whose equal mixture is the posterior.
+        optimum_steps: For a target with symmetries: steps to the optimum that the warm-up of a repeat starts from; 0
+            for a warm-up from random points.
+        optimum_rate: Their learning rate at the start; it decays along half a cosine.
+        optimum_rows: Rows of data of each of them, at most.
+        optimum_scale: Standard deviations of the Gaussian that is fitted from there, at first.
     """
 
     dim: int
@@ -116,6 +127,39 @@ class Recipe:
     bridge_share: float
     bridge_until: float
     plateau_tolerance: float
+    repeats: int = 1
+    optimum_steps: int = 0
+    optimum_rate: float = 0.0
+    optimum_rows: int = 0
+    optimum_scale: float = 0.0
+
+    def for_target(self, target: Target) -> "Recipe":
+        """The recipe for a target of this size, by what it declares of itself."""
+        return self if symmetric_inside(target) is None else self.for_symmetries()
+
+    def for_symmetries(self) -> "Recipe":
+        """The recipe for a target with symmetries, such as a network: a few repeats, each around an optimum of its own.
+
+        Each has a mean-field Gaussian for its coordinates, and a critic. There is no path from that Gaussian: the mode
+        is found, and no other one is looked for.
+        """
+        rows = self.num_data
+        return replace(
+            _critic(self.dim, rows),
+            num_steps=2000,
+            batch_size=None if rows is None or rows <= SOME_ROWS else SOME_ROWS,
+            warmup_starts=1,
+            warmup_steps=300,
+            num_particles=100,
+            annealed_share=0.0,
+            bridge_share=0.0,
+            plateau_tolerance=0.0,
+            repeats=5,
+            optimum_steps=3000,
+            optimum_rate=1e-2,
+            optimum_rows=100,
+            optimum_scale=0.05,
+        )
 
     def for_modes(self) -> "Recipe":
         """The recipe for a posterior with several modes: rounds are annealed, and start anew, so that modes can change
@@ -149,6 +193,19 @@ class Recipe:
         """The coordinates of the fit, the code of how they were found, see `sivi.warmup.status`, and whether its
         starts have found several modes.
         """
+        if self.optimum_steps and (symmetric := symmetric_inside(target)) is not None:
+            affine, code = warmup_from_optimum(
+                key,
+                target,
+                symmetric,
+                optimum_steps=self.optimum_steps,
+                optimum_rate=self.optimum_rate,
+                optimum_rows=self.optimum_rows,
+                scale=self.optimum_scale,
+                num_steps=self.warmup_steps,
+                batch_size=batch_size,
+            )
+            return affine, code, jnp.asarray(False)
         return warmup_with_status(
             key,
             target,
@@ -219,8 +276,8 @@ class Recipe:
                 return structured
         return MLPCritic(self.critic_hidden, skip=True, skip_scale=1.0, final_scale=0.01)
 
-    def stop_rule(self) -> StopRule:
-        """How long a fit goes on, up to `num_steps`."""
+    def stop_rule(self) -> StopRule | None:
+        """How long a fit goes on, up to `num_steps`; None for all of them."""
         if self.mixture:
             return Doubling(
                 first=self.first_round,
@@ -229,6 +286,8 @@ class Recipe:
                 quiet=self.quiet / math.sqrt(self.num_particles) if self.quiet else None,
                 restart=self.annealed_share > 0,
             )
+        if not self.plateau_tolerance:
+            return None
         after = self.bridge_until if self.bridge_share else self.annealed_share
         return Plateau(self.plateau_tolerance * self.dim, every=150, after=after)
 

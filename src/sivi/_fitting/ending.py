@@ -7,6 +7,7 @@ from .._errors import FitWarning
 from .._run import Remark, Run
 from ..defaults import recipe
 from ..posterior import Posterior
+from ..targets.symmetric import symmetric_inside
 from .checkpoint import Checkpoint
 from .probe import EndProbe, probes_of
 from .remarks import Place, of_divergence, of_draws, of_losses, of_target, of_warmup, still_improving
@@ -43,6 +44,8 @@ def ended(posterior: Posterior, checkpoint: Checkpoint | None, said: tuple[Remar
 def remarks_of(posterior: Posterior) -> tuple[Remark, ...]:
     """What there is to say of a fit with its target."""
     probes = _probes(posterior) if posterior.step >= MIN_UPDATES else None
+    # A repeat of such a target is one of its modes, and is judged by what all of them predict.
+    symmetric = posterior.target is not None and symmetric_inside(posterior.target) is not None
     found: list[list[Remark]] = []
     for i in range(posterior.repeats):
         place = Place(posterior, i)
@@ -51,7 +54,7 @@ def remarks_of(posterior: Posterior) -> tuple[Remark, ...]:
             of_family = list(of_draws(probes[i], place))
             own += of_target(probes[i], place, any(remark.kind in _RAN_OFF for remark in of_family))
             own += of_family
-            if not NO_POSTERIOR & {remark.kind for remark in own}:
+            if not NO_POSTERIOR & {remark.kind for remark in own} and not symmetric:
                 own += of_divergence(probes[i], posterior, i, _is_full(posterior.run))
         found.append(own)
     return merge(found) or tuple(still_improving(posterior))

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from jaxtyping import Array, PyTree
 
-from .._arguments import check_count, check_flag
+from .._arguments import as_key, check_count, check_flag
 from .._errors import FitDiverged, FitWarning
 from .._interrupts import interrupts_kept
 from .._progress import ProgressBar
@@ -42,7 +42,7 @@ def fit(
     batching: str | None = None,
     whiten: str | tuple[ArrayLike, ArrayLike] | AffineMap | None = "auto",
     precision: str | None = None,
-    repeats: int = 1,
+    repeats: int | None = None,
     stop: str | StopRule | None = "auto",
     chunk_size: int = 1000,
     progress: bool = True,
@@ -71,9 +71,9 @@ def fit(
         precision: Matrix-product precision, by the names of `jax.default_matmul_precision`: `"float32"`,
             `"tensorfloat32"`, `"bfloat16"`, `"highest"`. None leaves it to JAX: `"tensorfloat32"` on current GPUs,
             `"float32"` on a CPU.
-        repeats: Number of independent fits, each with its own key and coordinates, run as one program. The posterior
-            is their equal mixture. With a given `family`, or `whiten` other than `"auto"`, they all start alike, and
-            agree more easily.
+        repeats: Number of independent fits, each with its own key and coordinates, run as one program: one when left
+            out, and five for a target with symmetries such as a network. The posterior is their equal mixture. With a
+            given `family`, or `whiten` other than `"auto"`, they all start alike, and agree more easily.
         stop: How long the fit goes on: `sivi.Doubling`, `sivi.Plateau`, or None for `num_steps` updates. `"auto"` is
             the rule of the default objective, and none for a given one.
         chunk_size: Updates between two visits: checkpoint, callbacks. The result does not depend on it.
@@ -114,9 +114,10 @@ def fit(
             with ProgressBar(None, 0, progress, unit="update") as bar:
                 visits = Visits(chunk_size, bar, tuple(callbacks), file)
                 if resume is None:
+                    target = target.prepared(as_key(key))
                     (run, affines), history = start(target, given, chunk_size, bar), {}
                 else:
-                    run, affines, history = resumed(target, resume, given)
+                    target, run, affines, history = resumed(target, resume, given)
                 said = remarks_on_scale(run.settings, target, affines)
                 if said:
                     warnings.warn(FitWarning("\n".join(said)), stacklevel=2)

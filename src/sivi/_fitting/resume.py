@@ -111,8 +111,10 @@ def _state_shapes(posterior: Posterior, target: Target) -> PyTree:
 
 def resumed(
     target: Target, resume: str | os.PathLike[str] | Posterior, given: FitArguments
-) -> tuple[Run, AffineMap, Mapping[str, np.ndarray]]:
-    """The run to continue, its coordinates and its history so far; settings other than those it had are refused."""
+) -> tuple[Target, Run, AffineMap, Mapping[str, np.ndarray]]:
+    """The target, the run to continue, its coordinates and its history so far; settings other than those it had are
+    refused.
+    """
     start = resume if isinstance(resume, Posterior) else _read(resume, given.family)
     posterior = with_target(with_objective(start, given.objective), target)
     run, settings = replace(posterior.run, warnings=()), posterior.run.settings
@@ -133,7 +135,8 @@ def resumed(
         # Rounds of another length are not those that a method is given up by.
         settings = replace(settings, num_steps=num_steps, stop_rule=rule, most_own_weight=None, rounds_from=run.step)
         run = replace(run, settings=settings, state=state)
-    return run, posterior.affines, posterior.history
+    assert posterior.target is not None
+    return posterior.target, run, posterior.affines, posterior.history
 
 
 def _state_under(rule: StopRule | None, num_steps: int, run: Run) -> RunState:
@@ -159,7 +162,7 @@ def _read(path: str | os.PathLike[str], family: Family | None) -> Posterior:
 def _as_target_of(posterior: Posterior, target: Target | Callable[..., Array]) -> Target:
     """The target; a function takes the structure of the fit's unknowns."""
     if isinstance(target, Target):
-        return as_target(target)
+        return as_target(target).prepared(posterior.key)
     node = posterior.layout.treedef.node_data()
     if node is not None and node[0] is OrderedDict:
         raise FitFileError(
@@ -185,7 +188,7 @@ def _check_same(settings: FitSettings, given: FitArguments) -> None:
         value, stored = getattr(given, name), getattr(settings, name)
         if value is not None and value != stored:
             raise ValueError(f"{name} must be that of the resumed fit, {stored}; got {value}.")
-    if check_count("repeats", given.repeats) not in (1, settings.repeats):
+    if given.repeats is not None and check_count("repeats", given.repeats) not in (1, settings.repeats):
         raise ValueError(f"repeats must be that of the resumed fit, {settings.repeats}; got {given.repeats}.")
 
 

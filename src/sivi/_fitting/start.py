@@ -54,7 +54,7 @@ class FitArguments:
     batching: str | None
     whiten: object
     precision: str | None
-    repeats: int
+    repeats: int | None
     stop: object
     function: object = None  # the target as it was given: what is fitted is traced in one float type
 
@@ -83,7 +83,7 @@ def settings_of(target: Target, recipe: Recipe, given: FitArguments) -> tuple[Fi
         key=as_key(given.key),
         objective=objective,
         num_steps=num_steps,
-        repeats=check_count("repeats", given.repeats),
+        repeats=_repeats_of(recipe, given),
         batch_size=batch_size,
         batching=batching,
         precision=given.precision,
@@ -93,6 +93,13 @@ def settings_of(target: Target, recipe: Recipe, given: FitArguments) -> tuple[Fi
         most_own_weight=recipe.most_own_weight if given.objective is None and family is None else None,
     )
     return settings, coordinates
+
+
+def _repeats_of(recipe: Recipe, given: FitArguments) -> int:
+    """How many fits: those of the recipe start apart, so one is enough where coordinates are given."""
+    if given.repeats is not None:
+        return check_count("repeats", given.repeats)
+    return recipe.repeats if isinstance(given.whiten, str) else 1
 
 
 def _num_particles(objective: Any) -> int:
@@ -197,7 +204,7 @@ def start(
         bar: Shows what goes on.
         given_up: A first run that was given up, and its coordinates: they are those of this one, which has a critic.
     """
-    recipe = recipe_for(target.dim, target.num_data)
+    recipe = recipe_for(target.dim, target.num_data).for_target(target)
     if given_up is not None:
         given = _as_given_up(given_up[0].settings, recipe, given)
     family = given.family

@@ -120,6 +120,14 @@ class TargetWrapper(Target):
     def derived(self, x: Float[Array, " dim"]) -> dict[str, Array]:
         return self.target.derived(self.inner_point(x))
 
+    def prepared(self, key: PRNGKeyArray) -> "Target":
+        inner = self.target.prepared(key)
+        return self if inner is self.target else eqx.tree_at(lambda wrapper: wrapper.target, self, inner)
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        return self.target.notes
+
     @property
     def dims(self) -> Mapping[str, tuple[str, ...]]:
         return self.target.dims

@@ -4,7 +4,7 @@ import abc
 
 from jaxtyping import Array, Float, PRNGKeyArray
 
-from .base import Target
+from .base import Target, TargetWrapper
 
 
 class HasSymmetries(Target):
@@ -27,3 +27,10 @@ class HasSymmetries(Target):
     @abc.abstractmethod
     def random_start(self, key: PRNGKeyArray) -> Float[Array, " dim"]:
         """A random point for an optimiser to start from, such as the usual initial weights of a network."""
+
+
+def symmetric_inside(target: Target) -> HasSymmetries | None:
+    """The target with symmetries inside all wrappers; None if there is none."""
+    while isinstance(target, TargetWrapper):
+        target = target.target
+    return target if isinstance(target, HasSymmetries) else None

@@ -129,6 +129,7 @@ def target_of(posterior: Any, target: Any) -> Target:
             raise ValueError("target must be given for a fit that was loaded without it; got None.")
         return posterior.target
     found = as_target(target, **({} if isinstance(target, Target) else {"like": posterior.layout}))
+    found = found.prepared(posterior.key)
     if found.dim != posterior.dim:
         raise ValueError(f"target must have the posterior's {posterior.dim} unknowns; got {found.dim}.")
     if found is not posterior.target:

@@ -100,7 +100,7 @@ def fit_low_rank(
     def attempt(index: Int[Array, ""]) -> Attempt:
         first, scale = starts.of_attempt(index)
         scales = jnp.broadcast_to(scale, first.shape)
-        fitted = _fit_diagonal(diagonal_key, target, first, windows, num_steps, scales)
+        fitted = fit_diagonal(diagonal_key, target, first, windows, num_steps, scales)
         noise = drift_noise(windows, num_steps // 4)
         return pooled(u, target, first, fitted, DiagonalGaussians(fitted.mean, fitted.root), noise)
 
@@ -149,7 +149,7 @@ def _fit_rotation(
         axes = RotatedMap(mean, scale, rotation, DiagonalMap(zero, jnp.ones_like(zero)))
         corrected = target if windows is None else ControlVariate.at(target, mean)
         steps = num_steps // num_passes
-        fitted = _fit_diagonal(key, Whitened(corrected, axes), zero[None], windows, steps, sd[None])
+        fitted = fit_diagonal(key, Whitened(corrected, axes), zero[None], windows, steps, sd[None])
         return axes.forward(fitted.mean[0]), fitted.root[0]
 
     def measured(state: tuple[Array, AxisRotation, Array], k: Array) -> tuple[tuple[Array, AxisRotation, Array], None]:
@@ -177,7 +177,7 @@ def _fit_rotation(
     return RotatedMap(mean, scale, rotation, DiagonalMap(zero, sd))
 
 
-def _fit_diagonal(
+def fit_diagonal(
     key: PRNGKeyArray,
     target: Target,
     means: Float[Array, "starts dim"],
