@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 
 from sivi import _precisions
-from sivi._precisions import by_hmc
+from sivi._precisions import by_hmc, shared
 from sivi._precisions.joint import NOISE_PRIOR, WEIGHT_PRIOR, JointPrecisions
 from sivi._precisions.refitted import refitted_noise_precision
 from sivi.targets import BayesianNeuralNetwork, GammaPrior
@@ -104,13 +104,17 @@ def test_many_rows_are_seen_by_networks_though_not_by_the_chains(monkeypatch):
 
 
 def test_rows_left_aside_are_a_tenth_and_no_others():
-    rows = by_hmc._rows(jax.random.key(0), 95, leave_aside=True)
+    def rows_of(num_data, **settings):
+        model = BayesianNeuralNetwork(np.arange(num_data)[:, None], np.arange(num_data), (2,), **settings)
+        return shared.Rows.of(jax.random.key(0), model)
+
+    rows = rows_of(95)
     assert len(rows.dev) == 9
     assert sorted([*rows.fit, *rows.dev]) == list(range(95))
-    assert len(by_hmc._rows(jax.random.key(0), 95, leave_aside=False).dev) == 0
-    assert len(by_hmc._rows(jax.random.key(0), 9, leave_aside=True).dev) == 0
-    large = by_hmc._rows(jax.random.key(0), 50_000, leave_aside=True)
-    assert (len(large.fit), len(large.dev)) == (45_000, by_hmc.MOST_ROWS)
+    assert len(rows_of(95, noise_precision=1.0).dev) == 0
+    assert len(rows_of(9).dev) == 0
+    large = rows_of(50_000)
+    assert (len(large.fit), len(large.dev)) == (45_000, shared.MOST_DEV_ROWS)
 
 
 def test_the_joint_density_is_that_of_weights_and_log_precisions(x64):
@@ -144,8 +148,20 @@ def test_the_noise_precision_is_the_best_of_the_rows_left_aside(x64):
 
 
 def test_methods_are_named(as_a_user):
-    assert list(_precisions.METHODS) == ["hmc"]
-    with pytest.raises(ValueError, match=r"^method must be one of 'hmc'; got 'laplace'\.$"):
+    assert list(_precisions.METHODS) == ["hmc", "svgd"]
+    with pytest.raises(ValueError, match=r"^method must be 'hmc' or 'svgd'; got 'laplace'\.$"):
         network().with_precisions(0, method="laplace")
     with pytest.raises(TypeError, match=r"^key must be an int or one JAX random key; got 'a'\.$"):
         network().with_precisions("a")
+
+
+def test_by_particles():
+    """One λ for all layers, within e^±2 of its start; noise as generated, to what twelve rows and few steps allow."""
+    model = network().with_precisions(0, method="svgd")
+    first, second = np.asarray(model.weight_precision)
+    assert first == second
+    assert abs(np.log(first)) < 2.1
+    assert abs(np.log(in_targets_units(model) / 40.0 / NOISE_SD)) < 0.5
+    assert model.notes[0].endswith("found by a short joint SVGD run on the training rows")
+    kept = network(noise_precision=3.0).with_precisions(0, method="svgd")
+    assert float(kept.noise_precision) == 3.0

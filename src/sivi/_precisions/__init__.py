@@ -8,9 +8,13 @@ from .._arguments import as_key, check_choice
 from .._types import KeyLike
 from ..targets import BayesianNeuralNetwork
 from .by_hmc import precisions_by_hmc
+from .by_svgd import precisions_by_svgd
 
 #: A method returns the model with the precisions that it lacks, by `model.completed`; it looks at its rows alone.
-METHODS: dict[str, Callable[[BayesianNeuralNetwork, PRNGKeyArray], BayesianNeuralNetwork]] = {"hmc": precisions_by_hmc}
+METHODS: dict[str, Callable[[BayesianNeuralNetwork, PRNGKeyArray], BayesianNeuralNetwork]] = {
+    "hmc": precisions_by_hmc,
+    "svgd": precisions_by_svgd,
+}
 
 
 def with_precisions(model: BayesianNeuralNetwork, key: KeyLike, method: str = "hmc") -> BayesianNeuralNetwork:

@@ -39,15 +39,19 @@ class JointPrecisions(Target):
     num_noise_precisions: int = eqx.field(static=True)
 
     @classmethod
-    def of(cls, model: BayesianNeuralNetwork) -> "JointPrecisions":
-        """With a weight precision for each layer, or one for all arrays of the user's own network."""
-        groups = model.network.num_groups if model.network.groups_are_layers else 1
+    def of(cls, model: BayesianNeuralNetwork, *, by_layer: bool = True) -> "JointPrecisions":
+        """With a weight precision for each layer, or one for all, and for all arrays of the user's own network."""
+        groups = model.network.num_groups if by_layer and model.network.groups_are_layers else 1
         counts = [groups if "weight_precision" in model.left_out else 0, int("noise_precision" in model.left_out)]
         return cls(model, *counts)
 
     @property
     def dim(self) -> int:
         return self.model.dim + self.num_weight_precisions + self.num_noise_precisions
+
+    @property
+    def num_data(self) -> int:
+        return self.model.num_data
 
     def split(self, z: Float[Array, " dim"]) -> JointPoint:
         """The parts of a point."""
