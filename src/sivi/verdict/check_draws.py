@@ -6,25 +6,26 @@ from dataclasses import dataclass, field
 
 import jax
 import numpy as np
-from jaxtyping import Bool, Float, PRNGKeyArray
+from jaxtyping import Float, PRNGKeyArray
 
 from .._fitting.remarks import listed
 from ..samplers.run import free_names
 from ..targets import Target
+from . import findings as words
 from . import limits
 from .chains import evaluate, seconds_per_gradient
 from .draws import Draws
 from .drift import Drift, run_drift
-from .findings import Finding, finding, worst_first
+from .findings import Finding, worst_first
 from .frame import Frame, frame_of
-from .judge import is_suspicious, knows_axes, slight
+from .judge import is_suspicious, slight
 from .judging import Judging
 from .large_data import NOTE, NOTE_OF_PREDICTIONS, minibatch_score_findings, predictions_not_judged
 from .minibatch import minibatch_finding
 from .mode_findings import by_mass, findings_of_modes
 from .modes import MAX_FIT_MODES, ModeSearch, find_modes
 from .quantities import Quantities, quantities_of
-from .result import HEAVY_TAILS, INTERRUPTED, MANY_MODES, SLOW, Cost, ModeFound, Predicted, Verdict
+from .result import INTERRUPTED, MANY_MODES, SLOW, Cost, ModeFound, Predicted, Verdict
 from .tuning import Tuned, tune
 
 #: What a short check leaves out.
@@ -154,12 +155,12 @@ def _can_start(found: _Found) -> bool:
     """Whether there are draws that chains can start from."""
     draws = found.draws
     if draws.not_finite > 0.0:
-        found.findings.append(_not_finite(draws.not_finite))
+        found.findings.append(words.not_finite(draws.not_finite))
     if len(draws.starts) < limits.FEWEST_DRAWS or len(draws.tuning) < 2:
         found.notes.append("everything else: too few of the draws are finite")
         return False
     if draws.constant:
-        found.findings.append(_collapsed(draws.constant))
+        found.findings.append(words.collapsed(draws.constant))
         found.notes.append("everything else: no chain can start from draws that do not vary")
         return False
     return True
@@ -184,7 +185,7 @@ def _has_quantities(found: _Found) -> bool:
     if judged.names and constant:
         found.notes.append(f"{listed(constant)}: the same number for all draws")
     elif constant:
-        found.findings.append(_collapsed(constant))
+        found.findings.append(words.collapsed(constant))
     return bool(judged.names)
 
 
@@ -213,7 +214,7 @@ def _densities(found: _Found, frame: Frame) -> tuple[Float[np.ndarray, " n"], Fl
     if target.knows_log_prob:
         both_usable &= np.isfinite(both.log_prob)
     share = float(np.mean(~both_usable))
-    found.findings += _zero_density(share)
+    found.findings += words.zero_density(share)
     if share > 0.5:
         found.notes.append("everything else: most of the draws have no density or no score to start from")
         return None
@@ -251,37 +252,16 @@ def _drift(
         again, plan = jax.random.fold_in(key, 1), {"gradients_first": all_gradients, "gradients_all": all_gradients}
         drift = run_drift(again, target, frame, tuned, starts, start_log_prob, before=drift, **plan, **settings)
         drifted, unknown = judging(drift)
-    names, size, rank, noun = found.judged.names, found.draws.size, judging.rank, found.judged.noun
-    late = found.judged.at(drift.late.reshape(-1, target.dim))
-    heavy = heavy_tails(np.concatenate([judging.reference, late]))
-    if heavy.any():
-        found.notes.append(HEAVY_TAILS.format(names=listed(name for name, i in zip(names, heavy, strict=True) if i)))
-    if not knows_axes(size, rank):
-        found.notes.append(f"directions: {size:,.0f} draws are few for {rank} {noun}")
-    elif drift.memory >= limits.MAX_MEMORY_FOR_DIRECTIONS and len(names) > 1:
-        found.notes.append(f"directions: the chains remember where they started (memory {drift.memory:.2f})")
-    if len(names) > limits.MAX_DIM_ALL_PAIRS:
-        found.notes.append(
-            f"most pairs of {noun}: of {len(names) * (len(names) - 1) // 2:,}, up to {limits.MAX_PAIRS:,} are looked "
-            "at, half of them those that are most correlated in the draws, half at random"
-        )
+    found.notes += judging.notes(drift)
     found.gradients += tuned.num_gradients + drift.num_gradients
     found.findings += drifted
-    found.slight = worst_first(slight(unknown, names)) if unknown else ()
+    found.slight = worst_first(slight(unknown, found.judged.names)) if unknown else ()
     found.repeats = tuple(_of_repeats(found, drift, judging))
     if drift.acceptance < limits.FEWEST_ACCEPTED:
-        found.findings.append(_not_judged(drift.acceptance))
+        found.findings.append(words.not_moving(drift.acceptance))
     scale = minibatch_finding(target, found.batch_size, found.draws.reference, reference_log_prob, found.rng)
     found.findings += [] if scale is None else [scale]
     return drift
-
-
-def heavy_tails(points: Float[np.ndarray, "n dim"]) -> Bool[np.ndarray, " dim"]:
-    """Unknowns whose variance is that of a few draws: quantiles are judged there, a standard deviation cannot be."""
-    squares = (points - points.mean(0, dtype=float)) ** 2
-    num = max(1, round(limits.RARE * len(points)))
-    largest = np.partition(squares, len(points) - num, axis=0)[-num:]
-    return largest.sum(0) > limits.MOST_OF_RARE * squares.sum(0)
 
 
 def _of_repeats(found: _Found, drift: Drift, judging: Judging) -> Iterator[tuple[Finding, ...]]:
@@ -347,27 +327,3 @@ def _fewer(draws: Draws, rng: np.random.Generator) -> Draws:
         tuning=draws.tuning[some(draws.tuning, limits.SHORT_CHAINS // 2)],
         repeats=None if draws.repeats is None else (draws.repeats[0][reference], draws.repeats[1][starts]),
     )
-
-
-def _not_finite(share: float) -> Finding:
-    sentence = f"{100 * share:.3g} % of the draws are not finite."
-    return Finding("not finite", (), share, 0.0, limits.BAD, sentence, 1e3)
-
-
-def _collapsed(names: tuple[str, ...]) -> Finding:
-    sentence = f"{listed(names)}: all draws are the same number; the fit has collapsed or run off."
-    return Finding("collapsed", names, 1.0, 0.0, limits.BAD, sentence, 1e3)
-
-
-def _not_judged(acceptance: float) -> Finding:
-    sentence = (
-        f"all unknowns together: the chains hardly move from the draws (acceptance {acceptance:.2g}), so nothing can "
-        "be said of these."
-    )
-    return Finding("not judged", (), acceptance, 0.0, limits.DOUBTFUL, sentence)
-
-
-def _zero_density(share: float) -> list[Finding]:
-    sentence = f"{100 * share:.3g} % of the draws lie where the target has no density or score that is a number."
-    new = finding("zero density", (), share, 0.0, limits.LIMITS["zero density"], sentence)
-    return [] if new is None else [new]

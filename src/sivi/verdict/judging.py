@@ -1,16 +1,21 @@
 """Chains from the same draws, judged in the quantities that count: unknowns, or predictions."""
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 from jaxtyping import Bool, Float
 
+from .._fitting.remarks import listed
+from . import limits
 from .draws import Draws
 from .drift import Drift
 from .findings import Finding
 from .frame import Frame
-from .judge import Judged, judge, of_unknowns
+from .judge import judge, knows_axes, of_unknowns
 from .quantities import Quantities
+from .result import HEAVY_TAILS
+from .sets import Judged
 
 
 class Judging(NamedTuple):
@@ -59,5 +64,31 @@ class Judging(NamedTuple):
         moved, names = self._quantities(drift), self.judged.names
         return judge(moved, self.frame, self.reference[rows], self.log_prob[rows], size, names, self.rng, predicted_by)
 
+    def notes(self, drift: Drift) -> Iterator[str]:
+        """What cannot be judged, or not in full."""
+        names, noun = self.judged.names, self.judged.noun
+        late = self.judged.at(drift.late)
+        heavy = heavy_tails(np.concatenate([self.reference, late.reshape(-1, len(names))]))
+        if heavy.any():
+            yield HEAVY_TAILS.format(names=listed(name for name, i in zip(names, heavy, strict=True) if i))
+        if not knows_axes(self.size, self.rank):
+            yield f"directions: {self.size:,.0f} draws are few for {self.rank} {noun}"
+        elif drift.memory >= limits.MAX_MEMORY_FOR_DIRECTIONS and len(names) > 1:
+            yield f"directions: the chains remember where they started (memory {drift.memory:.2f})"
+        if len(names) > limits.MAX_DIM_ALL_PAIRS:
+            num_pairs = len(names) * (len(names) - 1) // 2
+            yield (
+                f"most pairs of {noun}: of {num_pairs:,}, up to {limits.MAX_PAIRS:,} are looked at, half of them those "
+                "that are most correlated in the draws, half at random"
+            )
+
     def _quantities(self, drift: Drift) -> Drift:
         return drift._replace(starts=self.judged.at(drift.starts), late=self.judged.at(drift.late))
+
+
+def heavy_tails(points: Float[np.ndarray, "n dim"]) -> Bool[np.ndarray, " dim"]:
+    """Unknowns whose variance is that of a few draws: quantiles are judged there, a standard deviation cannot be."""
+    squares = (points - points.mean(0, dtype=float)) ** 2
+    num = max(1, round(limits.RARE * len(points)))
+    largest = np.partition(squares, len(points) - num, axis=0)[-num:]
+    return largest.sum(0) > limits.MOST_OF_RARE * squares.sum(0)
