@@ -17,6 +17,7 @@ from sivi.verdict import limits
 from sivi.verdict.frame import frame_of_predictions
 from sivi.verdict.quantities import quantities_of
 from sivi.verdict.reference import faults_of_run
+from sivi.verdict.refine import refine
 from sivi.verdict.refined import Refined
 from sivi.verdict.result import Cost
 from unfitted import posterior_of
@@ -119,6 +120,14 @@ def test_chains_that_disagree_in_what_they_predict():
     assert (fault.level, fault.unknowns) == ("bad", ("f[1]",))
 
 
+def test_fits_are_compared_by_predictions():
+    chains = chains_in_either_mode()
+    comparison = sivi.compare(in_one_mode(seed=1), Mirrored(), reference=chains)
+    assert comparison.unknowns == ("f[0]", "f[1]", "f[2]")
+    assert comparison.believed
+    np.testing.assert_allclose(comparison.sd_ratio, 1.0, atol=0.06)
+
+
 class Moved(TargetWrapper):
     """Another target in coordinates of its own."""
 
@@ -180,7 +189,7 @@ def test_what_was_judged_is_kept_and_shown(exact, tmp_path):
 
 def test_draws_are_refined_by_what_they_predict():
     draws = SD * FAR + 0.5 * (in_one_mode() - SD * FAR)
-    refined = sivi.verdict.refine.refine(draws, Mirrored(), effort=2.0)
+    refined = refine(draws, Mirrored(), effort=2.0)
     assert refined.ended == "no fault found"
     np.testing.assert_allclose(np.asarray(refined.sample(8000, key=0)).std(0), SD, rtol=0.06)
     again = Refined(refined.draws, refined.layout, None, Cost(0.0, 0), "not judged")
@@ -260,7 +269,7 @@ def test_data_too_many_for_chains(monkeypatch):
     assert finding.kind == "not judged"
     assert "allows it" in finding.sentence
     assert np.isnan(verdict.memory)
-    assert sivi.verdict.refine.refine(draws, model, verdict=verdict).ended == "not refined"
+    assert refine(draws, model, verdict=verdict).ended == "not refined"
 
 
 @pytest.mark.slow
