@@ -8,6 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 
 sys.path.append(str(Path(__file__).parents[1] / "benchmarks"))
+import bnn_gap
 import many_data
 from _beside_page import page
 from _flops import flops_of
@@ -58,3 +59,24 @@ def test_the_page_of_other_methods_says_who_is_faster_and_who_is_nearer():
     assert "Smaller KL: NUTS, BlackJAX; FlowJAX, 400 steps. Both: FlowJAX, 400 steps." in text
     assert "| FlowJAX, 400 steps | – | 5.0 |" in text
     assert "* banana, AutoBNAFNormal, key 0: stopped after 900 s" in text
+
+
+def test_a_fit_of_the_network_with_a_gap_is_beside_the_chains_of_its_key():
+    level = {"check": {"level": "no fault found", "seconds": 9.0}}
+    grid = np.zeros(len(bnn_gap.GRID))
+    chains = {"method": "hmc", "key": 0, "rhat_f": 1.01, "seconds": 5.0, "check_of_run": level["check"], **level}
+    chains |= {"halved": level, "band": {"mean": grid, "sd": grid + 0.2}}
+    fit = {"method": "fit", "key": 0, "seconds": 7.0, **level, "band": {"mean": grid + 0.3, "sd": grid + 0.1}}
+    found = bnn_gap.summary([chains, fit, fit | {"key": 1}, fit | {"failed": "exit 1"}])
+    assert found["hmc"]["is_mixed"]
+    expected = {"rmse_of_mean": 0.3, "rmse_of_mean_in_gap": 0.3, "sd_ratio_in_gap": 0.5}
+    assert found["fit"]["beside_hmc"] == [expected]
+
+
+def test_functions_of_the_network_are_halved():
+    model = bnn_gap.network()
+    draws = np.stack([model.random_start(key) for key in jax.random.split(jax.random.key(0), 20)])
+    narrow, ratios, shift = bnn_gap.halved(model, draws)
+    np.testing.assert_allclose(ratios, 0.5, atol=0.01)
+    assert shift < 0.02
+    assert np.abs(narrow - draws).max() < 1.0

@@ -25,6 +25,7 @@ from .draws import WorthTooFew, as_chains, given_draws, posterior_draws, refined
 from .errors import errors_of_the_density
 from .findings import Finding, worst_first
 from .inference import judged_of
+from .quantities import Quantities, quantities_of
 from .reference import faults_of_chains
 from .refined import Refined
 from .repeats import repeat_findings
@@ -45,7 +46,8 @@ def check(posterior: Any, target: Any = None, *, key: KeyLike = 0, effort: float
         posterior: A `Posterior`, an `Inference`, a `Refined`, or draws from elsewhere: an array (draws, dim) or
             (chains, draws, dim) on the unconstrained scale, a `SamplerRun`, or a dict in the form of
             `Posterior.sample`, with or without a leading axis of chains. Correlated draws are thinned. Chains that
-            disagree are a fault. The repeats of a posterior are judged together and each alone, and compared.
+            disagree are a fault. The repeats of a posterior are judged together and each alone, and compared; those of
+            a target with symmetries only together, as the mixture that they are.
         target: A sivi `Target`, or a function x -> log p(x). That of the posterior when left out; a `Refined` has none.
         key: An int or a JAX key.
         effort: Multiplies the length of the chains; below 1, their number.
@@ -66,16 +68,16 @@ def check(posterior: Any, target: Any = None, *, key: KeyLike = 0, effort: float
         draw_key, check_key = jax.random.split(run_key)
         num_chains = int(np.clip(limits.CHAINS * effort, limits.FEWEST_CHAINS, limits.CHAINS))
         check_shapes(found, log_prob=found.knows_log_prob)
-        more, batch_size = [], None
+        more, batch_size, judged = [], None, quantities_of(found)
         if isinstance(posterior, Posterior):
-            draws = posterior_draws(posterior, draw_key, num_chains)
-            more = repeat_findings(posterior, draw_key)
+            draws = posterior_draws(posterior, draw_key, num_chains, judged)
+            more = [] if judged.are_predictions else repeat_findings(posterior, draw_key)
             batch_size = posterior.settings.batch_size
         elif isinstance(posterior, Refined):
-            draws = refined_draws(posterior.draws, found.layout, draw_key, num_chains)
+            draws = refined_draws(posterior.draws, judged, draw_key, num_chains)
         else:
             chains = as_chains(posterior, found.layout)
-            more = faults = _faults_of(posterior, chains, found.layout)
+            more = faults = _faults_of(posterior, chains, judged)
             notes = ()
             if not isinstance(posterior, SamplerRun):  # of chains in an array, a large R-hat alone is a fault
                 more = [item for item in faults if item.level == limits.BAD]
@@ -85,7 +87,7 @@ def check(posterior: Any, target: Any = None, *, key: KeyLike = 0, effort: float
                     if item not in more
                 )
             try:
-                draws = given_draws(chains, found.layout, draw_key, num_chains)
+                draws = given_draws(chains, judged, draw_key, num_chains)
             except WorthTooFew:
                 if all(item.level != limits.BAD for item in faults):
                     raise
@@ -99,12 +101,13 @@ def check(posterior: Any, target: Any = None, *, key: KeyLike = 0, effort: float
             raise KeyboardInterrupt(_INTERRUPTED) from None
 
 
-def _faults_of(posterior: Any, chains: Float[np.ndarray, "chains draws dim"], layout: Layout) -> list[Finding]:
+def _faults_of(posterior: Any, chains: Float[np.ndarray, "chains draws dim"], judged: Quantities) -> list[Finding]:
     """R-hat and divergences of chains; nothing of draws without chains, or that are not numbers."""
+    layout = judged.target.layout
     if (len(chains) < 2 and not isinstance(posterior, SamplerRun)) or not np.isfinite(chains).all():
         return []
     run = SamplerRun(chains, layout, step_size=float("nan"))
-    return faults_of_chains(replace(posterior, layout=layout) if isinstance(posterior, SamplerRun) else run)
+    return faults_of_chains(replace(posterior, layout=layout) if isinstance(posterior, SamplerRun) else run, judged)
 
 
 def _disagreeing(

@@ -2,28 +2,34 @@
 
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import jax
 import numpy as np
-from jaxtyping import Bool, Float, PRNGKeyArray
+from jaxtyping import Float, PRNGKeyArray
 
 from .._fitting.remarks import listed
 from ..samplers.run import free_names
 from ..targets import Target
+from . import findings as words
 from . import limits
 from .chains import evaluate, seconds_per_gradient
 from .draws import Draws
 from .drift import Drift, run_drift
-from .findings import Finding, finding, worst_first
+from .findings import Finding, worst_first
 from .frame import Frame, frame_of
-from .judge import is_suspicious, judge, knows_axes, of_unknowns, slight
-from .large_data import NOTE, minibatch_score_findings
+from .judge import is_suspicious, slight
+from .judging import Judging
+from .large_data import NOTE, NOTE_OF_PREDICTIONS, minibatch_score_findings, predictions_not_judged
 from .minibatch import minibatch_finding
 from .mode_findings import by_mass, findings_of_modes
 from .modes import MAX_FIT_MODES, ModeSearch, find_modes
-from .result import HEAVY_TAILS, INTERRUPTED, MANY_MODES, SLOW, Cost, ModeFound, Verdict
+from .quantities import Quantities, quantities_of
+from .result import INTERRUPTED, MANY_MODES, SLOW, Cost, ModeFound, Predicted, Verdict
 from .tuning import Tuned, tune
+
+#: What a short check leaves out.
+_SHORT = "modes, and faults near the limits: fewer chains and no search"
 
 
 @dataclass
@@ -42,6 +48,7 @@ class _Found:
         gradients: Of the target, so far.
         repeats: Findings about each repeat alone.
         slight: Effects that are no faults.
+        judged: What statistics are of: the unknowns, or what they predict.
     """
 
     target: Target
@@ -55,6 +62,10 @@ class _Found:
     gradients: int = 0
     repeats: tuple[tuple[Finding, ...], ...] = ()
     slight: tuple[Finding, ...] = ()
+    judged: Quantities = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.judged = quantities_of(self.target)
 
     def verdict(
         self, late: np.ndarray | None = None, search: ModeSearch | None = None, memory: float = float("nan")
@@ -62,17 +73,21 @@ class _Found:
         reference, layout = self.draws.reference, self.target.layout
         late = reference if late is None else late
         modes = () if search is None else search.modes
+        kept, predicted = reference[: limits.KEPT_DRAWS], None
+        if self.judged.are_predictions:
+            predicted = Predicted(self.judged.names, self.judged.at(kept), self.judged.at(late))
         return Verdict(
             findings=worst_first(self.findings),
             modes=tuple(ModeFound(np.asarray(m.place), m.mass, m.error, m.share) for m in modes),
             cost=Cost(time.perf_counter() - self.begin, int(self.gradients)),
             not_looked_at=tuple(self.notes),
             layout=layout,
-            draws=reference[: limits.KEPT_DRAWS],
+            draws=kept,
             late=late,
             memory=memory,
             repeats=self.repeats,
             slight=self.slight,
+            predicted=predicted,
         )
 
 
@@ -106,7 +121,8 @@ def check_draws(
     found = _Found(target, draws, effort, batch_size, rng, begin, list(more), list(draws.notes))
     if not _can_start(found):
         return found.verdict()
-    frame = frame_of(draws.frame, draws.frame_size)
+    frame = frame_of(draws.for_chains, draws.frame_size)
+    found.notes += _of_symmetries(found)
     seconds = seconds_per_gradient(target, draws.starts, frame.affine) * limits.PLANNED_GRADIENTS
     allowed = limits.SECONDS * max(effort, 1.0)
     if seconds * limits.SHORT_SHARE > allowed and target.num_data is not None:
@@ -114,17 +130,21 @@ def check_draws(
     is_short = seconds > allowed
     if is_short:
         found.draws = _fewer(draws, rng)
+        left_out = "faults near the limits: fewer chains" if found.judged.are_predictions else _SHORT
         found.notes.append(
-            "modes, and faults near the limits: fewer chains and no search, since a check would take about "
-            f"{seconds / 60.0:.0f} minutes; a larger effort allows it"
+            f"{left_out}, since a check would take about {seconds / 60.0:.0f} minutes; a larger effort allows it"
         )
     densities = _densities(found, frame)
     if densities is None:
         return found.verdict()
+    if not _has_quantities(found):
+        return found.verdict()
     tuned = tune(tune_key, target, found.draws.tuning, frame.affine)
     drift = _drift(found, drift_key, frame, tuned, *densities, first)
     search = None
-    if modes and not is_short and target.knows_log_prob:
+    if found.judged.are_predictions:
+        pass
+    elif modes and not is_short and target.knows_log_prob:
         search = _search(found, mode_key, frame, tuned, drift)
     elif not modes:
         found.notes.append("modes without draws, and the weights of those that have: modes=False")
@@ -135,26 +155,53 @@ def _can_start(found: _Found) -> bool:
     """Whether there are draws that chains can start from."""
     draws = found.draws
     if draws.not_finite > 0.0:
-        found.findings.append(_not_finite(draws.not_finite))
+        found.findings.append(words.not_finite(draws.not_finite))
     if len(draws.starts) < limits.FEWEST_DRAWS or len(draws.tuning) < 2:
         found.notes.append("everything else: too few of the draws are finite")
         return False
     if draws.constant:
-        found.findings.append(_collapsed(draws.constant))
+        found.findings.append(words.collapsed(draws.constant))
         found.notes.append("everything else: no chain can start from draws that do not vary")
         return False
     return True
 
 
+def _of_symmetries(found: _Found) -> list[str]:
+    """What is not looked at where predictions are judged."""
+    if not found.judged.are_predictions:
+        return []
+    unknowns, predictions = found.target.dim, len(found.judged.names)
+    return [
+        f"modes, and the {unknowns:,} unknowns themselves: the target has equal modes without number, so "
+        f"{predictions:,} predictions are judged in their place"
+    ]
+
+
+def _has_quantities(found: _Found) -> bool:
+    """Whether what is judged varies, as predictions at some inputs need not."""
+    judged = found.judged.varying(found.draws.reference)
+    constant = tuple(name for name in found.judged.names if name not in set(judged.names))
+    found.judged = judged
+    if judged.names and constant:
+        found.notes.append(f"{listed(constant)}: the same number for all draws")
+    elif constant:
+        found.findings.append(words.collapsed(constant))
+    return bool(judged.names)
+
+
 def _by_minibatches(found: _Found, key: PRNGKeyArray, frame: Frame, seconds: float) -> Verdict:
     """The verdict where data are too many for chains."""
     target, reference, names = found.target, found.draws.reference, free_names(found.target.layout)
-    faults, gradients = minibatch_score_findings(key, target, frame, reference, names, found.batch_size)
+    if found.judged.are_predictions:
+        faults, gradients = [predictions_not_judged(target, seconds)], 0
+        found.notes.append(NOTE_OF_PREDICTIONS)
+    else:
+        faults, gradients = minibatch_score_findings(key, target, frame, reference, names, found.batch_size)
+        found.notes.append(NOTE.format(rows=target.num_data, hours=seconds / 3600.0))
     some = evaluate(target, reference[:64], frame.affine)
     scale = minibatch_finding(target, found.batch_size, reference[:64], some.log_prob, found.rng)
     found.findings += faults if scale is None else [*faults, scale]
     found.gradients += gradients + some.num_gradients
-    found.notes.append(NOTE.format(rows=target.num_data, hours=seconds / 3600.0))
     return found.verdict()
 
 
@@ -167,7 +214,7 @@ def _densities(found: _Found, frame: Frame) -> tuple[Float[np.ndarray, " n"], Fl
     if target.knows_log_prob:
         both_usable &= np.isfinite(both.log_prob)
     share = float(np.mean(~both_usable))
-    found.findings += _zero_density(share)
+    found.findings += words.zero_density(share)
     if share > 0.5:
         found.notes.append("everything else: most of the draws have no density or no score to start from")
         return None
@@ -192,53 +239,32 @@ def _drift(
     first: float | None,
 ) -> Drift:
     """Run the chains and judge where they have gone."""
-    target, (reference, size, starts, *_) = found.target, found.draws
-    names, all_gradients = free_names(target.layout), limits.GRADIENTS_ALL * found.effort
+    target, starts = found.target, found.draws.starts
+    all_gradients = limits.GRADIENTS_ALL * found.effort
     first_gradients = limits.GRADIENTS_FIRST * (min(found.effort, 1.0) if first is None else first)
     plan = {"gradients_first": first_gradients, "gradients_all": all_gradients}
-    drift = run_drift(key, target, frame, tuned, starts, start_log_prob, **plan)
-    drifted = judge(drift, frame, reference, reference_log_prob, size, names, found.rng)
-    unknown = [] if drifted else of_unknowns(drift, frame, reference, size)
+    judging = Judging.of(found.judged, found.draws, frame, reference_log_prob, found.rng)
+    settings = {"judged": (found.judged, judging.frame)}
+    drift = run_drift(key, target, frame, tuned, starts, start_log_prob, **plan, **settings)
+    drifted, unknown = judging(drift)
     if is_suspicious(unknown):
         # A second look, on the same chains further on: where they were slow, it is theirs to say more.
         again, plan = jax.random.fold_in(key, 1), {"gradients_first": all_gradients, "gradients_all": all_gradients}
-        drift = run_drift(again, target, frame, tuned, starts, start_log_prob, before=drift, **plan)
-        drifted = judge(drift, frame, reference, reference_log_prob, size, names, found.rng)
-        unknown = [] if drifted else of_unknowns(drift, frame, reference, size)
-    heavy = heavy_tails(np.concatenate([reference, drift.late.reshape(-1, target.dim)]))
-    if heavy.any():
-        found.notes.append(HEAVY_TAILS.format(names=listed(name for name, i in zip(names, heavy, strict=True) if i)))
-    if not knows_axes(size, target.dim):
-        found.notes.append(f"directions: {size:,.0f} draws are few for {target.dim} unknowns")
-    elif drift.memory >= limits.MAX_MEMORY_FOR_DIRECTIONS and target.dim > 1:
-        found.notes.append(f"directions: the chains remember where they started (memory {drift.memory:.2f})")
-    if target.dim > limits.MAX_DIM_ALL_PAIRS:
-        found.notes.append(
-            f"most pairs of unknowns: of {target.dim * (target.dim - 1) // 2:,}, up to {limits.MAX_PAIRS:,} are looked "
-            "at, half of them those that are most correlated in the draws, half at random"
-        )
+        drift = run_drift(again, target, frame, tuned, starts, start_log_prob, before=drift, **plan, **settings)
+        drifted, unknown = judging(drift)
+    found.notes += judging.notes(drift)
     found.gradients += tuned.num_gradients + drift.num_gradients
     found.findings += drifted
-    found.slight = worst_first(slight(unknown, names)) if unknown else ()
-    found.repeats = tuple(_of_repeats(found, drift, frame, reference_log_prob))
+    found.slight = worst_first(slight(unknown, found.judged.names)) if unknown else ()
+    found.repeats = tuple(_of_repeats(found, drift, judging))
     if drift.acceptance < limits.FEWEST_ACCEPTED:
-        found.findings.append(_not_judged(drift.acceptance))
-    scale = minibatch_finding(target, found.batch_size, reference, reference_log_prob, found.rng)
+        found.findings.append(words.not_moving(drift.acceptance))
+    scale = minibatch_finding(target, found.batch_size, found.draws.reference, reference_log_prob, found.rng)
     found.findings += [] if scale is None else [scale]
     return drift
 
 
-def heavy_tails(points: Float[np.ndarray, "n dim"]) -> Bool[np.ndarray, " dim"]:
-    """Unknowns whose variance is that of a few draws: quantiles are judged there, a standard deviation cannot be."""
-    squares = (points - points.mean(0, dtype=float)) ** 2
-    num = max(1, round(limits.RARE * len(points)))
-    largest = np.partition(squares, len(points) - num, axis=0)[-num:]
-    return largest.sum(0) > limits.MOST_OF_RARE * squares.sum(0)
-
-
-def _of_repeats(
-    found: _Found, drift: Drift, frame: Frame, log_prob: Float[np.ndarray, " n"]
-) -> Iterator[tuple[Finding, ...]]:
+def _of_repeats(found: _Found, drift: Drift, judging: Judging) -> Iterator[tuple[Finding, ...]]:
     """What the chains that start from the draws of each repeat say of that repeat alone; nothing where there is one."""
     if found.draws.repeats is None:
         return
@@ -255,8 +281,7 @@ def _of_repeats(
             late=drift.late[:, chains],
             late_log_prob=drift.late_log_prob[:, chains],
         )
-        values, names = log_prob[of_reference == number], free_names(found.target.layout)
-        yield worst_first(judge(of_chains, frame, own.reference, values, own.size, names, found.rng))
+        yield worst_first(judging.findings(of_chains, of_reference == number, own.size))
 
 
 def _search(found: _Found, key: PRNGKeyArray, frame: Frame, tuned: Tuned, drift: Drift) -> ModeSearch | None:
@@ -302,27 +327,3 @@ def _fewer(draws: Draws, rng: np.random.Generator) -> Draws:
         tuning=draws.tuning[some(draws.tuning, limits.SHORT_CHAINS // 2)],
         repeats=None if draws.repeats is None else (draws.repeats[0][reference], draws.repeats[1][starts]),
     )
-
-
-def _not_finite(share: float) -> Finding:
-    sentence = f"{100 * share:.3g} % of the draws are not finite."
-    return Finding("not finite", (), share, 0.0, limits.BAD, sentence, 1e3)
-
-
-def _collapsed(names: tuple[str, ...]) -> Finding:
-    sentence = f"{listed(names)}: all draws are the same number; the fit has collapsed or run off."
-    return Finding("collapsed", names, 1.0, 0.0, limits.BAD, sentence, 1e3)
-
-
-def _not_judged(acceptance: float) -> Finding:
-    sentence = (
-        f"all unknowns together: the chains hardly move from the draws (acceptance {acceptance:.2g}), so nothing can "
-        "be said of these."
-    )
-    return Finding("not judged", (), acceptance, 0.0, limits.DOUBTFUL, sentence)
-
-
-def _zero_density(share: float) -> list[Finding]:
-    sentence = f"{100 * share:.3g} % of the draws lie where the target has no density or score that is a number."
-    new = finding("zero density", (), share, 0.0, limits.LIMITS["zero density"], sentence)
-    return [] if new is None else [new]

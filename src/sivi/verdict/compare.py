@@ -9,18 +9,17 @@ from jaxtyping import Float
 from scipy import stats
 
 from .._arguments import as_key
-from .._layout import Layout
 from .._traced import float_types_of
 from .._types import KeyLike
 from ..posterior import Posterior
 from ..samplers import SamplerRun
 from ..samplers.diagnostics import MIN_DRAWS, effective_sample_size, scale_sample_size
-from ..targets import Target
 from . import limits
 from .check import target_of
 from .comparison import Comparison
 from .draws import as_chains
 from .inference import judged_of
+from .quantities import Quantities, quantities_of
 from .reference import NO_BLACKJAX, default_sampler, faults_of_run, run_reference
 from .refined import Refined
 from .result import Cost
@@ -54,7 +53,8 @@ def compare(
 
     The chains must pass before they are believed: R-hat at most 1.01 in every unknown, draws that are worth 400
     independent ones, and at most 1 in 1,000 transitions that diverged. They start at random, wherever the fit is. R-hat
-    does not see a mode that all of them have missed; `sivi.check` looks for those.
+    does not see a mode that all of them have missed; `sivi.check` looks for those. Of a target with symmetries, such as
+    a network, predictions are compared, and R-hat is that of predictions.
 
     Args:
         posterior: A `Posterior`, a `Refined`, an `Inference`, or draws in any form that `sivi.check` takes.
@@ -77,14 +77,15 @@ def compare(
     found = target_of(posterior, target)
     draw_key, run_key = jax.random.split(as_key(key))
     with float_types_of(found):
-        fitted = _fitted(posterior, found.layout, draw_key)
-        given = _reference(reference, found, run_key, settings)
-        other = _of_chains(given.chains, found.layout)
-    return _compared(fitted, other, found.layout, given)
+        judged = quantities_of(found)
+        fitted = _fitted(posterior, judged, draw_key)
+        given = _reference(reference, judged, run_key, settings)
+        other = _of_chains(given.chains, judged)
+    return _compared(fitted, other, judged, given)
 
 
-def _reference(reference: Any, target: Target, key: Any, settings: dict[str, Any]) -> _Given:
-    notes: tuple[str, ...] = ()
+def _reference(reference: Any, judged: Quantities, key: Any, settings: dict[str, Any]) -> _Given:
+    target, notes = judged.target, ()
     if reference is None:
         reference = default_sampler()
         notes = () if reference == "nuts" else (f"{NO_BLACKJAX}.",)
@@ -92,7 +93,7 @@ def _reference(reference: Any, target: Target, key: Any, settings: dict[str, Any
         if reference not in _NAMES:
             raise ValueError(f'reference must be "nuts", "hmc" or draws; got {reference!r}.')
         run, cost = run_reference(target, reference, key, **settings)
-        doubts = tuple(item.sentence for item in faults_of_run(run))
+        doubts = tuple(item.sentence for item in faults_of_run(run, judged))
         return _Given(np.asarray(run.draws), _NAMES[reference], doubts, notes, cost, run)
     if settings:
         raise TypeError(f"settings are those of a sampler, and reference is draws; got {', '.join(settings)}.")
@@ -109,22 +110,22 @@ def _reference(reference: Any, target: Target, key: Any, settings: dict[str, Any
     run = SamplerRun(chains, target.layout, step_size=float("nan"))
     if isinstance(reference, SamplerRun):
         run = replace(reference, layout=target.layout)
-    doubts = tuple(item.sentence for item in faults_of_run(run))
+    doubts = tuple(item.sentence for item in faults_of_run(run, judged))
     return _Given(chains, _NAMES.get(run.sampler, "draws"), doubts, (), Cost(0.0, 0), run)
 
 
-def _fitted(posterior: Any, layout: Layout, key: Any) -> _Set:
+def _fitted(posterior: Any, judged: Quantities, key: Any) -> _Set:
     if not isinstance(posterior, (Posterior, Refined)):
-        chains = as_chains(posterior, layout)
+        chains = as_chains(posterior, judged.target.layout)
         if not np.isfinite(chains).all():
             raise ValueError("draws must be finite; some are not.")
         if (got := chains.shape[0] * chains.shape[1]) < limits.FEWEST_DRAWS:
             raise ValueError(f"draws must be at least {limits.FEWEST_DRAWS} to be compared; got {got}.")
-        return _of_chains(chains, layout)
+        return _of_chains(chains, judged)
     points = (
         posterior.unconstrained(limits.COMPARED_DRAWS, key) if isinstance(posterior, Posterior) else posterior.draws
     )
-    values = _entries(np.asarray(points), layout)
+    values = _values(np.asarray(points), judged)
     if not np.isfinite(values).all():
         raise ValueError("posterior must have finite draws; some are not, and sivi.check says more.")
     # Several states of a chain of the refinement are worth one draw, at least.
@@ -133,8 +134,8 @@ def _fitted(posterior: Any, layout: Layout, key: Any) -> _Set:
     return _Set(values, size, size)
 
 
-def _of_chains(chains: Float[np.ndarray, "chains draws dim"], layout: Layout) -> _Set:
-    flat = _entries(chains.reshape(-1, chains.shape[-1]), layout)
+def _of_chains(chains: Float[np.ndarray, "chains draws dim"], judged: Quantities) -> _Set:
+    flat = _values(chains.reshape(-1, chains.shape[-1]), judged)
     by_chain = flat.reshape(*chains.shape[:2], -1)
     total = float(len(flat))
     if chains.shape[1] < 2 * MIN_DRAWS:
@@ -145,11 +146,14 @@ def _of_chains(chains: Float[np.ndarray, "chains draws dim"], layout: Layout) ->
     return _Set(flat, for_mean, for_spread)
 
 
-def _entries(points: Float[np.ndarray, "n dim"], layout: Layout) -> Float[np.ndarray, "n entries"]:
-    return np.asarray(jax.jit(jax.vmap(layout.elements))(points), float)
+def _values(points: Float[np.ndarray, "n dim"], judged: Quantities) -> Float[np.ndarray, "n entries"]:
+    """Entries of the variables; of a target with symmetries, predictions."""
+    if judged.are_predictions and np.isfinite(points).all():
+        return np.asarray(judged.at(points), float)
+    return np.asarray(jax.jit(jax.vmap(judged.target.layout.elements))(points), float)
 
 
-def _compared(fitted: _Set, other: _Set, layout: Layout, given: _Given) -> Comparison:
+def _compared(fitted: _Set, other: _Set, judged: Quantities, given: _Given) -> Comparison:
     mean, sd = fitted.values.mean(0), fitted.values.std(0, ddof=1)
     reference_mean, reference_sd = other.values.mean(0), other.values.std(0, ddof=1)
     # Entries that a constraint fixes vary by rounding alone.
@@ -160,7 +164,7 @@ def _compared(fitted: _Set, other: _Set, layout: Layout, given: _Given) -> Compa
     pairs = zip(fitted.values.T, other.values.T, strict=True)
     distances = [float(next(iter(stats.ks_2samp(a, b, method="asymp")))) for a, b in pairs]
     return Comparison(
-        unknowns=tuple(layout.element_names()),
+        unknowns=judged.names if judged.are_predictions else tuple(judged.target.layout.element_names()),
         mean=mean,
         sd=sd,
         reference_mean=reference_mean,

@@ -12,6 +12,7 @@ from ..posterior import Posterior
 from ..samplers.diagnostics import MIN_DRAWS, effective_sample_size, scale_sample_size
 from ..samplers.run import SamplerRun, free_names
 from . import limits
+from .quantities import Quantities
 
 #: Unknowns of which the effective size is computed, at most: it takes ranks of all draws.
 _MOST_COLUMNS = 128
@@ -36,6 +37,8 @@ class Draws(NamedTuple):
         notes: What cannot be judged of so few.
         repeats: Of a fit with several: the number of the one that every draw of the reference, and every start, is of.
         num_repeats: How many there are.
+        groups: Of a target with symmetries, the chain or the repeat that every draw of `frame` is of: each has modes
+            of its own.
     """
 
     reference: Float[np.ndarray, "n dim"]
@@ -49,6 +52,21 @@ class Draws(NamedTuple):
     notes: tuple[str, ...] = ()
     repeats: tuple[Int[np.ndarray, " n"], Int[np.ndarray, " chains"]] | None = None
     num_repeats: int = 1
+    groups: Int[np.ndarray, " frame"] | None = None
+
+    @property
+    def for_chains(self) -> Float[np.ndarray, "frame dim"]:
+        """Draws whose covariance is that of the chains' coordinates: that within the groups, where there are some.
+
+        What lies between modes is no scale of a step within one.
+        """
+        if self.groups is None:
+            return self.frame
+        found = self.frame.astype(float)
+        for group in np.unique(self.groups):
+            own = self.groups == group
+            found[own] -= found[own].mean(0)
+        return (found + self.frame.mean(0)).astype(self.frame.dtype)
 
     def of_repeat(self, number: int) -> "Draws":
         """The reference and the starts of one repeat."""
@@ -58,8 +76,15 @@ class Draws(NamedTuple):
         return self._replace(reference=self.reference[reference], size=own, starts=self.starts[starts])
 
 
-def posterior_draws(posterior: Posterior, key: PRNGKeyArray, num_chains: int) -> Draws:
-    """Fresh draws of a posterior, in one call: every number of them is a program of its own."""
+def posterior_draws(posterior: Posterior, key: PRNGKeyArray, num_chains: int, judged: Quantities) -> Draws:
+    """Fresh draws of a posterior, in one call: every number of them is a program of its own.
+
+    Args:
+        posterior: q.
+        key: Random key.
+        num_chains: Starts of chains.
+        judged: What is judged. If that is predictions, no repeat is judged alone: none has to be right.
+    """
     num_frame = limits.COORDINATE_DRAWS
     if posterior.dim <= limits.MAX_DIM_DENSE:
         num_frame = max(num_frame, limits.COORDINATE_DRAWS_PER_DIM * posterior.dim)
@@ -72,8 +97,11 @@ def posterior_draws(posterior: Posterior, key: PRNGKeyArray, num_chains: int) ->
         return Draws(drawn[:0], 0.0, drawn[:0], drawn[:0], drawn[:0], 0.0, not_finite=1.0)
     parts = np.split(np.arange(len(drawn)), np.cumsum(counts)[:-1])
     reference, frame, starts, tuning = (drawn[part][finite[part]] for part in parts)
-    repeats = None
-    if posterior.repeats > 1:
+    repeats, groups, notes = None, None, ()
+    if posterior.repeats > 1 and judged.are_predictions:
+        groups = parts[1][finite[parts[1]]] % posterior.repeats
+        notes = (f"each repeat alone: the {posterior.repeats} are judged together, as the mixture that they are",)
+    elif posterior.repeats > 1:
         repeats = tuple(part[finite[part]] % posterior.repeats for part in (parts[0], parts[2]))
     return Draws(
         reference,
@@ -84,12 +112,16 @@ def posterior_draws(posterior: Posterior, key: PRNGKeyArray, num_chains: int) ->
         float(len(frame)),
         not_finite=1.0 - float(finite.mean()),
         constant=_constant(reference, posterior.layout),
+        notes=notes,
+        groups=groups,
         repeats=repeats,
         num_repeats=posterior.repeats,
     )
 
 
-def given_draws(chains: Float[np.ndarray, "chains draws dim"], layout: Layout, key: PRNGKeyArray, num: int) -> Draws:
+def given_draws(
+    chains: Float[np.ndarray, "chains draws dim"], judged: Quantities, key: PRNGKeyArray, num: int
+) -> Draws:
     """Draws from elsewhere, thinned to about their effective size.
 
     The same draws are reference and starts: what a chain adds to its start is independent of it. Coordinates are those
@@ -98,20 +130,21 @@ def given_draws(chains: Float[np.ndarray, "chains draws dim"], layout: Layout, k
 
     Args:
         chains: Unconstrained, chain by chain; draws without chains are one chain.
-        layout: Names of the unknowns.
+        judged: What is judged, which tells how many independent draws there are.
         key: Random key: which of the draws chains start from.
         num: Chains, at most.
     """
+    layout = judged.target.layout
     total = _checked_total(chains, layout)
-    size = _effective_size(chains)
+    size = _effective_size(judged.for_size(chains))
     every = max(1, int(total / size))
     rng = np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel())
-    for_frame, judged, worth = chains, chains, size
-    if layout.dim > limits.MAX_DIM_DENSE or size >= limits.ENOUGH_TO_SPLIT:
+    for_frame, others, worth = chains, chains, size
+    if len(judged.names) > limits.MAX_DIM_DENSE or size >= limits.ENOUGH_TO_SPLIT:
         half = -(-chains.shape[1] // 2)
-        for_frame, judged, worth = chains[:, :half], chains[:, half:], size / 2.0
-    thinned = judged[:, (judged.shape[1] - 1) % every :: every].reshape(-1, layout.dim)
-    flat = judged.reshape(-1, layout.dim)
+        for_frame, others, worth = chains[:, :half], chains[:, half:], size / 2.0
+    thinned = others[:, (others.shape[1] - 1) % every :: every].reshape(-1, layout.dim)
+    flat = others.reshape(-1, layout.dim)
     reference = flat[np.linspace(0, len(flat) - 1, min(len(flat), limits.REFERENCE_DRAWS)).astype(int)]
     order = rng.permutation(len(thinned))
     starts = thinned[order[:num]]
@@ -132,32 +165,36 @@ def given_draws(chains: Float[np.ndarray, "chains draws dim"], layout: Layout, k
         raise WorthTooFew(
             f"draws must be worth {limits.FEWEST_DRAWS} independent ones or more; these {total:,} are worth {size:.0f}."
         )
-    return Draws(reference, min(worth, float(len(reference))), starts, tuning, frame, worth, notes=tuple(notes))
+    groups = np.repeat(np.arange(len(chains)), for_frame.shape[1]) if judged.are_predictions else None
+    size = min(worth, float(len(reference)))
+    return Draws(reference, size, starts, tuning, frame, worth, notes=tuple(notes), groups=groups)
 
 
-def refined_draws(late: Float[np.ndarray, "n dim"], layout: Layout, key: PRNGKeyArray, num: int) -> Draws:
+def refined_draws(late: Float[np.ndarray, "n dim"], judged: Quantities, key: PRNGKeyArray, num: int) -> Draws:
     """Draws of a `Refined`, which are late states of chains.
 
     Args:
         late: Unconstrained.
-        layout: Names of the unknowns.
+        judged: What is judged.
         key: Random key: which of the draws tune the step.
         num: Chains, at most.
     """
-    _checked_total(late[None], layout)
-    return late_draws(key, late, num)
+    _checked_total(late[None], judged.target.layout)
+    return late_draws(key, late, judged, num)
 
 
-def late_draws(key: PRNGKeyArray, late: Float[np.ndarray, "n dim"], num: int = limits.CHAINS) -> Draws:
+def late_draws(
+    key: PRNGKeyArray, late: Float[np.ndarray, "n dim"], judged: Quantities, num: int = limits.CHAINS
+) -> Draws:
     """Late states of chains, as draws to be judged: worth one independent draw for each chain, at least."""
     num_chains = max(limits.FEWEST_DRAWS, len(late) // (limits.SNAPSHOTS // 2))
     chain = np.arange(len(late)) % num_chains
-    judged = np.ones(len(late), bool)
-    if late.shape[1] > limits.MAX_DIM_DENSE:  # coordinates are then those of other chains
-        judged = chain % 2 == 0
+    mine = np.ones(len(late), bool)
+    if len(judged.names) > limits.MAX_DIM_DENSE:  # coordinates are then those of other chains
+        mine = chain % 2 == 0
     rng = np.random.default_rng(np.asarray(jax.random.key_data(key)).ravel())
-    frame = late[~judged] if not judged.all() else late
-    reference, size = late[judged], num_chains * float(judged.mean())
+    frame = late[~mine] if not mine.all() else late
+    reference, size = late[mine], num_chains * float(mine.mean())
     # The last snapshot of all chains comes last where there is one mode; a start for every chain then.
     starts = reference[-int(min(size, num)) :]
     tuning = frame[rng.permutation(len(frame))[: limits.TUNING_DRAWS]]

@@ -11,6 +11,7 @@ from . import limits
 from .chains import advance
 from .effects import estimate
 from .frame import Frame
+from .quantities import Quantities
 from .tuning import Tuned
 
 
@@ -49,6 +50,7 @@ def run_drift(
     gradients_first: float = limits.GRADIENTS_FIRST,
     gradients_all: float = limits.GRADIENTS_ALL,
     before: Drift | None = None,
+    judged: tuple[Quantities, Frame] | None = None,
 ) -> Drift:
     """Run the chains; while they remember their starts and the budget allows, twice as far again.
 
@@ -62,7 +64,14 @@ def run_drift(
         gradients_first: Gradients of a chain in the first 16 snapshots, about.
         gradients_all: Most gradients of a chain, about.
         before: An earlier run of these chains, which goes on from its end.
+        judged: What the chains should forget, with its scale and axes; the unknowns by default.
     """
+    of_memory = frame if judged is None else judged[1]
+
+    def quantities(x: np.ndarray) -> np.ndarray:
+        return x if judged is None else judged[0].at(x)
+
+    first = quantities(starts)
     positions, total, acceptance = starts, 0, []
     if before is not None:
         positions, total = before.late[-1], before.num_gradients
@@ -87,7 +96,7 @@ def run_drift(
         acceptance.append(float(moved.acceptance.mean()))
         half = limits.SNAPSHOTS // 2
         late, late_log_prob = moved.snapshots[half:], moved.snapshot_log_prob[half:]
-        memory = memory_of(frame, starts, start_log_prob, late, late_log_prob)
+        memory = memory_of(of_memory, first, start_log_prob, quantities(late), late_log_prob)
         planned, round_number = 2.0 * planned, round_number + 1
         if memory <= limits.ENOUGH_MEMORY or spent + planned > gradients_all:
             break

@@ -12,7 +12,7 @@ from .._storage import container
 from .findings import Finding
 from .limits import LEVELS
 from .refined import Refined
-from .result import Cost, ModeFound, Verdict
+from .result import Cost, ModeFound, Predicted, Verdict
 
 if TYPE_CHECKING:
     from .inference import Inference
@@ -83,9 +83,13 @@ def verdict_parts(verdict: Verdict) -> tuple[dict[str, Any], dict[str, np.ndarra
         "repeats": [[_finding_parts(item) for item in own] for own in verdict.repeats],
         "slight": [_finding_parts(item) for item in verdict.slight],
     }
+    predicted = {}
+    if verdict.predicted is not None:
+        header["predictions"] = list(verdict.predicted.names)
+        predicted = {"predicted_draws": verdict.predicted.draws, "predicted_late": verdict.predicted.late}
     places = [mode.place for mode in verdict.modes]
     places = np.stack(places) if places else np.zeros((0, verdict.layout.dim), verdict.draws.dtype)
-    return header, {"draws": verdict.draws, "late": verdict.late, "places": np.asarray(places, float)}
+    return header, {"draws": verdict.draws, "late": verdict.late, "places": np.asarray(places, float)} | predicted
 
 
 def verdict_from(header: dict[str, Any], arrays: dict[str, np.ndarray], layout: Layout) -> Verdict:
@@ -103,7 +107,20 @@ def verdict_from(header: dict[str, Any], arrays: dict[str, np.ndarray], layout: 
         memory=float(header["memory"]),
         repeats=tuple(map(_findings_from, header["repeats"])),
         slight=_findings_from(header["slight"]),
+        predicted=_predicted_from(header, arrays),
     )
+
+
+def _predicted_from(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> Predicted | None:
+    """The predictions that were judged; None of a verdict about unknowns."""
+    if "predictions" not in header:
+        return None
+    names, of = tuple(map(str, header["predictions"])), (arrays["predicted_draws"], arrays["predicted_late"])
+    rows = (len(arrays["draws"]), len(arrays["late"]))
+    for values, num in zip(of, rows, strict=True):
+        if values.shape != (num, len(names)):
+            raise ValueError(f"an array has shape {values.shape}, for {len(names)} predictions of {num} draws")
+    return Predicted(names, *of)
 
 
 def _finding_parts(item: Finding) -> dict[str, Any]:

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from .._fitting.remarks import listed
 from . import limits
 from .limits import Limit
 
@@ -97,3 +98,31 @@ def log_density_sentence(effect: float, error: float, dim: int) -> str:
         f"all unknowns together: the log density of the draws is {side} than that of the target's own, by "
         f"{abs(effect) * dim / 2:.3g} ± {error * dim / 2:.2g} on average."
     )
+
+
+def not_finite(share: float) -> Finding:
+    """Draws that are no numbers."""
+    sentence = f"{100 * share:.3g} % of the draws are not finite."
+    return Finding("not finite", (), share, 0.0, limits.BAD, sentence, 1e3)
+
+
+def collapsed(names: tuple[str, ...]) -> Finding:
+    """Unknowns that do not vary."""
+    sentence = f"{listed(names)}: all draws are the same number; the fit has collapsed or run off."
+    return Finding("collapsed", names, 1.0, 0.0, limits.BAD, sentence, 1e3)
+
+
+def not_moving(acceptance: float) -> Finding:
+    """Chains that accept next to no step."""
+    sentence = (
+        f"all unknowns together: the chains hardly move from the draws (acceptance {acceptance:.2g}), so nothing can "
+        "be said of these."
+    )
+    return Finding("not judged", (), acceptance, 0.0, limits.DOUBTFUL, sentence)
+
+
+def zero_density(share: float) -> list[Finding]:
+    """Draws without density; none if they are few."""
+    sentence = f"{100 * share:.3g} % of the draws lie where the target has no density or score that is a number."
+    new = finding("zero density", (), share, 0.0, limits.LIMITS["zero density"], sentence)
+    return [] if new is None else [new]

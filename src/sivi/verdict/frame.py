@@ -7,7 +7,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int
 
 from .._arguments import default_float
-from ..coordinates import AffineMap, DenseMap, LowRankMap
+from ..coordinates import AffineMap, DenseMap, DiagonalMap, LowRankMap
 from . import limits
 
 
@@ -21,6 +21,7 @@ class Frame(NamedTuple):
         axes: Whitened axes, as columns of covectors of z = (x − m) / s: all, or those of most spread.
         base: What random directions are combinations of: the axes if they are all, or None for the unknowns.
         pairs: Of more than 128 unknowns, the pairs that are most correlated; None for all pairs, or if not known.
+        rank: How many directions there are, if there are fewer than unknowns: in all others the draws hardly spread.
     """
 
     mean: Float[np.ndarray, " dim"]
@@ -29,6 +30,7 @@ class Frame(NamedTuple):
     axes: Float[np.ndarray, "dim axes"]
     base: Float[np.ndarray, "dim base"] | None
     pairs: Int[np.ndarray, "pairs 2"] | None = None
+    rank: int | None = None
 
     def standardised(self, x: Float[np.ndarray, "... dim"]) -> Float[np.ndarray, "... dim"]:
         """z = (x − m) / s."""
@@ -64,6 +66,30 @@ def frame_of(draws: Float[np.ndarray, "n dim"], size: float | None = None) -> Fr
         )
         return Frame(mean, scale, affine, inverse.T, inverse.T)
     return _wide_frame(mean, scale, *np.linalg.eigh(correlation), num)._replace(pairs=_strongest(correlation))
+
+
+def frame_of_predictions(draws: Float[np.ndarray, "n quantities"], size: float) -> Frame:
+    """Location, scale and axes of predictions; no chain moves in them.
+
+    Predictions at neighbouring inputs are almost the same number. So axes are the principal components of their
+    correlations, less those with next to no spread: a thousandth of it is a detail that nobody asks for, of which the
+    draws that chose it know too little.
+
+    Args:
+        draws: (n, quantities), finite, without constant columns.
+        size: How many independent draws they are worth.
+    """
+    mean, scale = draws.mean(0, dtype=float), draws.std(0, dtype=float)
+    z = (draws - mean) / scale
+    num = len(mean)
+    correlation = None if num > limits.MAX_DIM_EIGEN else z.T @ z / len(z)
+    values, vectors = _largest(z) if correlation is None else np.linalg.eigh(correlation)
+    kept = np.flatnonzero(values > limits.LEAST_SPREAD * num)[-2 * limits.MAX_RANK :]
+    # Of few draws, only so many that they are known by enough of them each.
+    kept = kept[-max(1, int(size / limits.DRAWS_PER_AXIS)) :]
+    axes = vectors[:, kept] / np.sqrt(values[kept])
+    pairs = _strongest(correlation) if correlation is not None and num > limits.MAX_DIM_ALL_PAIRS else None
+    return Frame(mean, scale, DiagonalMap(_array(mean), _array(scale)), axes, axes, pairs, len(kept))
 
 
 def _strongest(correlation: Float[np.ndarray, "dim dim"]) -> Int[np.ndarray, "pairs 2"]:

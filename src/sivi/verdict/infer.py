@@ -21,8 +21,9 @@ from . import limits
 from .check import check
 from .findings import worst_first
 from .inference import Inference, Step
-from .large_data import NOTE
+from .large_data import NOTE, NOTE_OF_PREDICTIONS
 from .modes import MAX_FIT_MODES
+from .quantities import quantities_of
 from .reference import NO_BLACKJAX, default_sampler, faults_of_run, run_reference
 from .refine import INTERRUPTED, refine
 from .refined import Refined
@@ -210,7 +211,7 @@ class _Walk:
         except _FAILURES as error:
             self.said.append(f"{name.upper()} could not run: {error}")
             return None
-        faults, verdict = faults_of_run(run), None
+        faults, verdict = faults_of_run(run, quantities_of(target)), None
         try:
             verdict = check(run, target, key=self._key(_CHECK_CHAINS), effort=self.effort)
             known = {item.sentence for item in verdict.findings}  # the check has those of R-hat and divergences
@@ -273,7 +274,8 @@ def _badness(verdict: Verdict | None) -> tuple[int, float]:
 
 def _by_minibatches(verdict: Verdict) -> bool:
     """Whether the data were too many for chains, so that minibatch scores alone have judged."""
-    return any(note.startswith(NOTE.partition(":")[0]) for note in verdict.not_looked_at)
+    starts = (NOTE.partition(":")[0], NOTE_OF_PREDICTIONS)
+    return any(note.startswith(starts) for note in verdict.not_looked_at)
 
 
 def _unseen(verdict: Verdict) -> list[str]:
@@ -285,7 +287,7 @@ def _unseen(verdict: Verdict) -> list[str]:
         said.append(f"The weights of modes were not looked at: there are more than {MAX_FIT_MODES}.")
     start = HEAVY_TAILS.partition("{")[0]
     said += [f"Not judged: {note}." for note in verdict.not_looked_at if note.startswith(start)]
-    if _by_minibatches(verdict):
+    if _by_minibatches(verdict) and verdict.predicted is None:
         said.append("Only means and spreads were looked at, by minibatch scores: the data are too many for chains.")
     return said
 

@@ -1,6 +1,6 @@
 """Statistics of a drift, judged: which effects are more than noise and larger than a limit."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -10,72 +10,14 @@ from . import findings as words
 from . import limits
 from . import statistics as stats
 from .drift import Drift
-from .effects import Effects, bonferroni, estimate
+from .effects import bonferroni
 from .findings import Finding
 from .frame import Frame
 from .limits import LIMITS, Limit
+from .sets import Judged, Sets
 
 #: Findings about directions that are told, of each kind of direction.
 MOST_DIRECTIONS = 2
-
-
-class Judged(NamedTuple):
-    """One block of statistics with its effects, and the mean of every statistic over the draws."""
-
-    block: stats.Block
-    effects: Effects
-    drawn: Float[np.ndarray, " statistics"]
-
-
-class Sets(NamedTuple):
-    """The points that are compared.
-
-    Attributes:
-        drawn: Draws of q.
-        starts: Of the chains.
-        late: Late snapshots of the chains.
-        size: How many independent draws the first are worth.
-    """
-
-    drawn: stats.Points
-    starts: stats.Points
-    late: Sequence[stats.Points]
-    size: float
-
-    def along(self, directions: stats.Directions, rows: slice) -> "Sets":
-        """The same along directions, of some of the chains."""
-
-        def of(points: stats.Points, rows: slice) -> stats.Points:
-            return stats.Points(directions.along(points.z[rows]), points.log_prob[rows])
-
-        everything, late = slice(None), [of(points, rows) for points in self.late]
-        return Sets(of(self.drawn, everything), of(self.starts, rows), late, self.size)
-
-    def without(self, num: int) -> "Sets":
-        """The same, with draws that do not know the starts of the first chains; as it is if they never did.
-
-        What was chosen by those chains fits their starts too, and a mean over draws that contain them is biased. Draws
-        near them in a Markov chain are as bad: of draws that are not independent, the other chains' starts are left.
-        """
-        known = {row.tobytes() for row in self.starts.z[:num]}
-        fresh = np.array([row.tobytes() not in known for row in self.drawn.z])
-        if fresh.all():
-            return self
-        if self.size >= len(fresh) and fresh.sum() >= len(self.starts.z) - num:
-            return self._replace(drawn=stats.Points(*(part[fresh] for part in self.drawn)), size=float(fresh.sum()))
-        drawn = stats.Points(*(part[num:] for part in self.starts))
-        return self._replace(drawn=drawn, size=min(self.size, float(len(drawn.z))))
-
-    def judged(self, blocks: Iterable[stats.Block]) -> list[Judged]:
-        """Effects of all statistics."""
-        return [self._judged(block) for block in blocks]
-
-    def _judged(self, block: stats.Block) -> Judged:
-        total = block.values(self.late[0])
-        for points in self.late[1:]:
-            total = total + block.values(points)
-        values = block.values(self.drawn).mean(0, dtype=float) if block.mean is None else block.mean(self.drawn)
-        return Judged(block, estimate(block.values(self.starts), total / len(self.late), values, self.size), values)
 
 
 def judge(
@@ -86,34 +28,42 @@ def judge(
     reference_size: float,
     names: Sequence[str],
     rng: np.random.Generator,
+    predicted_by: tuple[Float[np.ndarray, "n unknowns"], Float[np.ndarray, "chains unknowns"]] | None = None,
 ) -> list[Finding]:
     """All findings about the drift of chains.
 
+    Points are unknowns, or predictions in place of them. Beside predictions the mean of log p is looked at, and not its
+    quantiles: with many unknowns these move by far where each of the unknowns is off by next to nothing.
+
     Args:
         drift: The chains.
-        frame: Coordinates from the draws.
-        reference: Draws of q, in x.
+        frame: Location, scale and axes of the draws.
+        reference: Draws of q.
         reference_log_prob: log p there; NaN where only the score is known.
         reference_size: How many independent draws they are worth.
         names: Of the unknowns.
         rng: For random directions and pairs.
+        predicted_by: Of predictions, the unknowns that they are of: of the reference, and of the starts.
     """
+    num_unknowns = len(names) if predicted_by is None else predicted_by[0].shape[1]
+    rank = len(names) if frame.rank is None else frame.rank
 
     def points(x: np.ndarray, log_prob: np.ndarray) -> stats.Points:
         return stats.Points(frame.standardised(x).astype(np.float32), log_prob)
 
     drawn, starts = points(reference, reference_log_prob), points(drift.starts, drift.start_log_prob)
     late = [points(x, log_prob) for x, log_prob in zip(drift.late, drift.late_log_prob, strict=True)]
-    sets = Sets(drawn, starts, late, reference_size)
+    sets = Sets(drawn, starts, late, reference_size, predicted_by)
 
     unknown = sets.judged(stats.unknown_blocks(drawn.z, reference_size))
     pair = stats.pair_block(len(names), frame.pairs, rng)
     found = _moments(unknown, lambda i: names[i], lambda i: (names[i],), 1.0)
     found += _pairs(sets.judged([pair])[0], unknown, names) if pair is not None else []
     if not np.isnan(reference_log_prob).any():
-        blocks = stats.log_density_blocks(reference_log_prob, len(names), reference_size)
-        found += _log_density(sets.judged(blocks), len(names))
-    if drift.memory < limits.MAX_MEMORY_FOR_DIRECTIONS and len(names) > 1 and knows_axes(reference_size, len(names)):
+        blocks = list(stats.log_density_blocks(reference_log_prob, num_unknowns, reference_size))
+        blocks = blocks if predicted_by is None else blocks[:1]
+        found += _log_density(sets.judged(blocks), num_unknowns)
+    if drift.memory < limits.MAX_MEMORY_FOR_DIRECTIONS and len(names) > 1 and knows_axes(reference_size, rank):
         axes = stats.Directions.of(frame.axes, drawn.z)
         half = len(drift.starts) // 2
         chosen = stats.chosen_directions(axes, starts.z[:half], [snapshot.z[:half] for snapshot in late], drawn.z)
@@ -125,7 +75,7 @@ def judge(
             blocks = list(stats.direction_blocks(about, own.drawn.z, own.size))
             if about != "axis":
                 blocks = [block._replace(family=about) for block in blocks]
-            factor = float(np.sqrt(max(1.0, len(names) / 10.0))) if about == "chosen" else 1.0
+            factor = float(np.sqrt(max(1.0, rank / 10.0))) if about == "chosen" else 1.0
             found += _directions(own.judged(blocks), directions, names, factor)
     return unexplained(found)
 

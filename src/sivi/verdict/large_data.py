@@ -5,6 +5,8 @@ unbiased score will do, so every draw has a minibatch of its own, with a control
 is close to a Gaussian, the two means tell by how much location and scale of an unknown are off.
 """
 
+import math
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -27,6 +29,23 @@ NOTE = (
     "all but the mean and spread of each unknown, from minibatch scores: full gradients of {rows:,} data would take "
     "about {hours:.1g} hours"
 )
+#: The same of predictions, which no score is of.
+NOTE_OF_PREDICTIONS = "everything but the scale of minibatches: scores of minibatches say nothing of predictions"
+
+
+def predictions_not_judged(target: Target, seconds: float) -> words.Finding:
+    """The finding that says so, and what would help.
+
+    Args:
+        target: p, with data.
+        seconds: That a check would take.
+    """
+    effort = math.ceil(seconds * limits.SHORT_SHARE / limits.SECONDS)
+    sentence = (
+        f"all predictions together: not judged, since full gradients of {target.num_data:,} data would take about "
+        f"{seconds * limits.SHORT_SHARE / 60.0:.0f} minutes; effort={effort} allows it."
+    )
+    return words.Finding("not judged", (), float("nan"), 0.0, limits.DOUBTFUL, sentence)
 
 
 def minibatch_score_findings(

@@ -70,6 +70,8 @@ ENOUGH_DRAWS = 1000
 ENOUGH_TO_SPLIT = 8192
 #: Draws for every unknown below which they are not judged along their own axes.
 DRAWS_PER_AXIS = 20
+#: Of predictions, directions with less than this share of all spread are not looked at.
+LEAST_SPREAD = 0.001
 #: Fewer than this, and nothing can be said.
 FEWEST_DRAWS = 50
 #: Unknowns up to which coordinates have a full matrix.

@@ -1,6 +1,8 @@
 """Markov chains as a reference: which sampler runs, and whether its run is believed."""
 
 import time
+from collections.abc import Sequence
+from dataclasses import replace
 from importlib.util import find_spec
 from typing import Any, NamedTuple
 
@@ -13,6 +15,7 @@ from ..samplers.run import free_names
 from ..targets import Target
 from . import limits
 from .findings import Finding
+from .quantities import Quantities
 from .result import Cost
 
 _SAMPLERS = {"nuts": nuts, "hmc": hmc}
@@ -45,24 +48,45 @@ def run_reference(target: Target, name: str, key: KeyLike, **settings: Any) -> R
     return Reference(run, Cost(time.perf_counter() - begin, run.num_gradients or 0))
 
 
-def faults_of_run(run: SamplerRun) -> list[Finding]:
-    """What the chains' own diagnostics say against them: R-hat, effective size, divergences."""
+def faults_of_run(run: SamplerRun, judged: Quantities | None = None) -> list[Finding]:
+    """What the chains' own diagnostics say against them: R-hat, effective size, divergences.
+
+    Args:
+        run: The chains.
+        judged: What R-hat and the effective size are of; the unknowns by default.
+    """
     num_chains, num_samples, _ = run.draws.shape
     if num_chains < 2 or num_samples < MIN_DRAWS:
         sentence = f"R-hat needs two chains of {MIN_DRAWS} draws or more; there are {num_chains} of {num_samples:,}."
         return [_fault((), float("nan"), limits.BAD, sentence)]
-    return [*_rhat_fault(run), *_size_fault(run), *_divergence_fault(run)]
+    own, names = _judged(run, judged)
+    return [*_rhat_fault(own, names), *_size_fault(own, names), *_divergence_fault(run)]
 
 
-def faults_of_chains(run: SamplerRun) -> list[Finding]:
-    """Those faults that count in a check of the draws: R-hat and divergences; of a single chain there is no R-hat."""
+def faults_of_chains(run: SamplerRun, judged: Quantities) -> list[Finding]:
+    """Those faults that count in a check of the draws: R-hat and divergences; of a single chain there is no R-hat.
+
+    Args:
+        run: The chains.
+        judged: What R-hat is of.
+    """
     if run.draws.shape[0] < 2 or run.draws.shape[1] < MIN_DRAWS:
         return _divergence_fault(run)
-    return [*_rhat_fault(run), *_divergence_fault(run)]
+    return [*_rhat_fault(*_judged(run, judged)), *_divergence_fault(run)]
 
 
-def _rhat_fault(run: SamplerRun) -> list[Finding]:
-    names, rhat = free_names(run.layout), np.asarray(run.rhat)
+def _judged(run: SamplerRun, judged: Quantities | None) -> tuple[SamplerRun, Sequence[str]]:
+    """The chains of what is judged, and its names; of predictions, those that vary."""
+    if judged is None or not judged.are_predictions:
+        return run, free_names(run.layout)
+    varying = judged.varying(run.flat())
+    return replace(run, draws=varying.at(run.draws)), varying.names
+
+
+def _rhat_fault(run: SamplerRun, names: Sequence[str]) -> list[Finding]:
+    rhat = np.asarray(run.rhat)
+    if not len(rhat):
+        return []
     worst = int(np.argmax(np.where(np.isnan(rhat), np.inf, rhat)))  # NaN: chains that do not move
     if rhat[worst] <= limits.RHAT.doubtful:
         return []
@@ -71,8 +95,9 @@ def _rhat_fault(run: SamplerRun) -> list[Finding]:
     return [_fault((names[worst],), float(rhat[worst]), level, sentence)]
 
 
-def _size_fault(run: SamplerRun) -> list[Finding]:
-    names = free_names(run.layout)
+def _size_fault(run: SamplerRun, names: Sequence[str]) -> list[Finding]:
+    if not len(run.ess):
+        return []
     fewest = int(np.argmin(np.where(np.isnan(run.ess), np.inf, run.ess)))
     if not run.ess[fewest] < limits.FEWEST_EFFECTIVE:
         return []

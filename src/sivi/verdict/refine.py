@@ -20,6 +20,7 @@ from .draws import late_draws
 from .errors import errors_of_the_density
 from .findings import worst_first
 from .inference import judged_of
+from .quantities import quantities_of
 from .refined import Refined
 from .result import SLOW, Cost, ModeFound, Verdict
 
@@ -87,7 +88,7 @@ def _rounds(key: PRNGKeyArray, target: Target, first: Verdict, budget: float, be
     unmended = unmended if modes is first.modes else []
     for number in range(_MOST_ROUNDS):
         round_key = jax.random.fold_in(key, number)
-        starting = late_draws(round_key, late)
+        starting = late_draws(round_key, late, quantities_of(target))
         left = (budget - spent) / (len(starting.starts) * limits.GRADIENTS_ALL)
         if last is not None and left < _SHORTEST:
             break

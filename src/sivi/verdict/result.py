@@ -1,6 +1,7 @@
 """What a check found, in numbers and in words."""
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -49,6 +50,20 @@ class ModeFound(NamedTuple):
     share: float
 
 
+class Predicted(NamedTuple):
+    """What draws predict, of a target that is judged by its predictions (`sivi.targets.HasSymmetries`).
+
+    Attributes:
+        names: Of the predictions that were judged.
+        draws: For every row of `Verdict.draws`.
+        late: For every row of `Verdict.late`.
+    """
+
+    names: tuple[str, ...]
+    draws: Float[np.ndarray, "n predictions"]
+    late: Float[np.ndarray, "m predictions"]
+
+
 #: How the note on slow chains begins.
 SLOW = "the full size of faults"
 #: Notes of a check whose search for modes was interrupted, of one that found too many to weigh, and of heavy tails.
@@ -77,6 +92,7 @@ class Verdict:
             for the level, which is that of the draws of all repeats together, and of how these differ.
         slight: Where no chain found a fault, effects of single unknowns that are more than noise and beyond half their
             limits, worst first. They do not count for the level; `sivi.infer` refines where there are some.
+        predicted: What the draws predict, where that was judged in place of the unknowns; else None.
     """
 
     findings: tuple[Finding, ...]
@@ -89,6 +105,7 @@ class Verdict:
     memory: float = float("nan")
     repeats: tuple[tuple[Finding, ...], ...] = ()
     slight: tuple[Finding, ...] = ()
+    predicted: Predicted | None = None
 
     @property
     def level(self) -> str:
@@ -119,6 +136,8 @@ class Verdict:
     def plot(self, num_unknowns: int = _PLOTTED) -> "Figure":
         """Histograms of every unknown, on the unconstrained scale: the draws against the refined ones, worst first.
 
+        Where predictions were judged, histograms are of these.
+
         Needs the packages of `pip install 'sivi[plot]'`.
 
         Args:
@@ -129,16 +148,20 @@ class Verdict:
         num_unknowns = check_count("num_unknowns", num_unknowns)
         if not len(self.draws) or not len(self.late):
             raise ValueError("there is nothing to plot: none of the draws is finite.")
-        names = free_names(self.layout)
-        order = self.worst_unknowns()[:num_unknowns]
+        names, order = self._judged_names, self.worst_unknowns()[:num_unknowns]
         titles = [names[i] for i in order]
-        return plot_marginals(self.draws[:, order], self.late[:, order], names=titles, labels=("draws", "refined"))
+        draws, late = (self.draws, self.late) if self.predicted is None else self.predicted[1:]
+        return plot_marginals(draws[:, order], late[:, order], names=titles, labels=("draws", "refined"))
 
     def worst_unknowns(self) -> list[int]:
-        """Numbers of the unknowns: first those with findings, worst first, then the others."""
-        number = {name: i for i, name in enumerate(free_names(self.layout))}
+        """Numbers of the unknowns, or of the predictions: first those with findings, worst first, then the others."""
+        number = {name: i for i, name in enumerate(self._judged_names)}
         named = [number[name] for item in self.findings for name in item.unknowns if name in number]
-        return list(dict.fromkeys([*named, *range(self.layout.dim)]))
+        return list(dict.fromkeys([*named, *range(len(number))]))
+
+    @property
+    def _judged_names(self) -> Sequence[str]:
+        return free_names(self.layout) if self.predicted is None else self.predicted.names
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the verdict to one file, whole or not at all; see `sivi.load_verdict`.
