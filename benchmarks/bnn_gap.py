@@ -13,7 +13,8 @@ Gauss-Newton steps of least change, whose function lies halfway between the draw
 inputs that are judged and on a grid. `sd_ratio` says how far that was reached.
 
 `fit`: plain `sivi.fit(model, key)`, its verdict, and its band of functions against that of HMC with the same key:
-`rmse_of_mean` over the grid and over the gap, in the units of y, and the ratio of standard deviations over the gap.
+`rmse_of_mean` over the grid and over the gap, in the units of y, and inside the data in those of the noise; and ratios
+of standard deviations over the gap and inside the data.
 `floor` has the same numbers of two runs of HMC.
 """
 
@@ -175,13 +176,15 @@ def band(model: BayesianNeuralNetwork, draws: np.ndarray) -> dict[str, list[floa
 
 def beside(row: dict[str, Any], reference: dict[str, Any]) -> dict[str, float]:
     """A band against another one."""
-    in_gap = np.abs(GRID[:, 0]) < GAP
+    in_gap, in_data = np.abs(GRID[:, 0]) < GAP, (np.abs(GRID[:, 0]) >= GAP) & (np.abs(GRID[:, 0]) <= 2.0)
     (mean, sd), (other_mean, other_sd) = (
         (np.array(one["band"]["mean"]), np.array(one["band"]["sd"])) for one in (row, reference)
     )
     return _rounded(
         {
             "rmse_of_mean": float(np.sqrt(np.mean((mean - other_mean) ** 2))),
+            "rmse_of_mean_in_data_over_noise_sd": float(np.sqrt(np.mean((mean - other_mean)[in_data] ** 2)) / NOISE_SD),
+            "sd_ratio_in_data": float(np.median(sd[in_data] / other_sd[in_data])),
             "rmse_of_mean_in_gap": float(np.sqrt(np.mean((mean - other_mean)[in_gap] ** 2))),
             "sd_ratio_in_gap": float(np.median(sd[in_gap] / other_sd[in_gap])),
         }
