@@ -1,6 +1,6 @@
-"""Models of other libraries, fitted by the default call, beside long runs of NumPyro's NUTS.
+"""Models by hand and of other libraries, fitted by the default call, beside long runs of NumPyro's NUTS.
 
-    python benchmarks/bridges.py [--libraries numpyro pymc] [--models hierarchical counts mixture] [--quick]
+    python benchmarks/bridges.py [--libraries hand numpyro pymc] [--models hierarchical counts mixture] [--quick]
 
 The models are those of tests/bridges. Errors are those of the constrained unknowns, one by one: the difference of the
 means in standard deviations of NUTS, and the ratio of the standard deviations. The bars are 0.1, and 0.9 to 1.1.
@@ -22,26 +22,28 @@ import numpy as np
 
 import sivi
 from _common import RESULTS, environment, write
-from bridges.models import BY_HAND
+from bridges.models import BY_HAND, LIKE
 from sivi._version import package_version
 
-LIBRARIES = ("numpyro", "pymc")
+LIBRARIES = ("hand", "numpyro", "pymc")
 CHAINS, SEED, DRAWS = 4, 0, 20_000
 BARS = {"mean_error": 0.1, "sd_ratio": [0.9, 1.1]}
 
 
-def targets_of(library):
-    """Functions that make the targets, by model."""
+def target_of(library, name):
+    """The target, and a function from draws of its unknowns to draws of those by hand."""
+    log_prob, data = BY_HAND[name]
+    if library == "hand":
+        return sivi.targets.LogDensity(lambda p: log_prob(p, data), like=LIKE[name]), lambda draws: draws
     if library == "numpyro":
         from bridges.numpyro_models import MODELS
 
-        return {
-            name: lambda model=model, data=data: sivi.from_numpyro(model, **data)
-            for name, (model, data) in MODELS.items()
-        }
-    from bridges.pymc_models import MODELS
+        model, arguments = MODELS[name]
+        return sivi.from_numpyro(model, **arguments), lambda draws: draws
+    from bridges.pymc_models import MODELS, model_of
 
-    return {name: lambda make=make: sivi.from_pymc(make()) for name, make in MODELS.items()}
+    by_hand = MODELS[name][1]
+    return sivi.from_pymc(model_of(name)), jax.vmap(lambda point: by_hand(point)[0])
 
 
 def nuts(name, num):
@@ -61,13 +63,9 @@ def nuts(name, num):
         progress_bar=False,
     )
     mcmc.run(jax.random.key(SEED), **jax.tree.map(jnp.asarray, data))
-    draws = {k: np.asarray(v) for k, v in mcmc.get_samples(group_by_chain=True).items() if k in unknowns(name)}
+    draws = {k: np.asarray(v) for k, v in mcmc.get_samples(group_by_chain=True).items() if k in LIKE[name]}
     rhat = max(float(np.nanmax(split_gelman_rubin(values))) for values in draws.values())
     return {k: v.reshape(-1, *v.shape[2:]) for k, v in draws.items()}, rhat
-
-
-def unknowns(name):
-    return targets_of("numpyro")[name]().layout.names
 
 
 def compared(found, reference):
@@ -97,11 +95,11 @@ def main() -> None:
     for name in args.models:
         reference, rhat = nuts(name, 200 if args.quick else 5000)
         for library in args.libraries:
-            target = targets_of(library)[name]()
+            target, by_hand = target_of(library, name)
             start = time.perf_counter()
             posterior = sivi.fit(target, key=SEED, progress=False, num_steps=50 if args.quick else None)
             seconds = time.perf_counter() - start
-            errors = compared(posterior.sample(DRAWS, key=SEED + 1), reference)
+            errors = compared(by_hand(posterior.sample(DRAWS, key=SEED + 1)), reference)
             verdict = posterior.check(key=SEED)
             row = {"library": library, "model": name, "dim": target.dim, "seconds": seconds, "nuts_rhat": rhat} | errors
             row |= {"check": verdict.level, "findings": [finding.sentence for finding in verdict.findings]}

@@ -23,7 +23,7 @@ TIERS = """
     _arguments _renamed _progress _traced
     _fields
     _backend _random _host_random constraints schedules
-    _repeats _layout _triangular coordinates _batches _networks optimizers stopping
+    _repeats _layout _triangular coordinates _batches _networks kernels optimizers stopping
     targets families
     _draws _densities _at_draws _evidence
     samplers warmup

@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 
+import equinox as eqx
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -11,7 +12,7 @@ from oracles import LinearGaussian, linear_gaussian_model
 from sivi._layout import Layout
 from sivi._repeats import stack_repeats
 from sivi._run import FitSettings, Run, RunState
-from sivi.coordinates import IdentityMap
+from sivi.coordinates import DiagonalMap, IdentityMap
 from sivi.posterior import Posterior
 from sivi.stopping import init_stop
 
@@ -24,6 +25,11 @@ def posterior_of(family, maps, layout=None) -> Posterior:
     zeros = jnp.zeros(repeats, jnp.int32)
     state = RunState(stack_repeats(family, repeats), None, zeros, zeros, init_stop(None, 1, repeats))
     return Posterior(Run(settings, 0, state), affines, layout or Layout.vector(dim), {}, None)
+
+
+def ran_off(mean) -> DiagonalMap:
+    """The map of a fit that has run off: its mean need not be finite, which a map that is given must be."""
+    return eqx.tree_at(lambda one: one.mean, DiagonalMap(jnp.zeros(len(mean)), jnp.ones(len(mean))), jnp.asarray(mean))
 
 
 def conjugate_posterior(repeats=1) -> Posterior:

@@ -146,7 +146,7 @@ def check_choice(name: str, choices: Iterable[str], value: object) -> str:
     """One of some names."""
     choices = list(choices)
     if not isinstance(value, str) or value not in choices:
-        names = " or ".join(map(repr, choices)) if len(choices) == 2 else f"one of {', '.join(map(repr, choices))}"
+        names = " or ".join(map(repr, choices)) if len(choices) <= 2 else f"one of {', '.join(map(repr, choices))}"
         raise ValueError(f"{name} must be {names}; got {describe(value)}.")
     return value
 

@@ -265,7 +265,7 @@ def recipe(dim: int, num_data: int | None = None) -> Recipe:
         round_share=0.5,
         round_tolerance=0.01 if few else 0.05,
         quiet=0.3 if few else 0.0,
-        most_own_weight=0.25,
+        most_own_weight=0.13,
         bridge_share=0.0,
     )
 
@@ -277,7 +277,7 @@ def _critic(dim: int, num_data: int | None) -> Recipe:
         dim=dim,
         num_data=num_data,
         mixture=False,
-        num_steps=12_000 if few else 5_000 if some else 8_000,
+        num_steps=12_000 if few else 10_000 if some else 8_000,
         batch_size=2_000 if num_data is not None and num_data > ALL_DATA_UP_TO else None,
         warmup_starts=16 if dim <= SOME_UNKNOWNS else 8 if some else 4,
         warmup_steps=300 if few else 150 if some else 600,

@@ -6,12 +6,14 @@ so a saved fit can be resumed without giving them again, and schedules in them f
 
 import abc
 from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import equinox as eqx
+import jax
+import jax.numpy as jnp
 import optax
 from jax.flatten_util import ravel_pytree
-from jaxtyping import PyTree
+from jaxtyping import Array, Int, PyTree
 
 from ._arguments import describe
 from ._fields import positive_field, share_field
@@ -77,6 +79,56 @@ class RMSProp(Optimizer):
 
     def build(self) -> optax.GradientTransformation:
         return optax.rmsprop(self.learning_rate, self.decay, self.eps, eps_in_sqrt=False)
+
+
+class AdaGrad(Optimizer):
+    """AdaGrad (Duchi, Hazan and Singer, 2011) with an average in place of the sum of squared gradients.
+
+    This is how Stein variational gradient descent is run: a₁ = g₁², a_t = decay · a_{t−1} + (1 − decay) · g_t², and the
+    step is learning_rate · g_t / (√a_t + eps). A sum would let the steps fade before the particles are in place. Unlike
+    that of `RMSProp`, the average starts at the first squared gradient, and the first step has length `learning_rate`.
+
+    Args:
+        learning_rate: A number or a `sivi.schedules.Schedule`.
+        decay: Of the average.
+        eps: Added to the root of the average.
+
+    Example:
+        >>> optimizer = AdaGrad(0.05)
+    """
+
+    learning_rate: Schedule = eqx.field(converter=partial(as_positive_schedule, name="learning_rate"))
+    decay: float = share_field("decay", 0.9)
+    eps: float = positive_field("eps", 1e-6)
+
+    def bind(self, run: RunLike) -> "AdaGrad":
+        return AdaGrad(self.learning_rate.bind(run), self.decay, self.eps)
+
+    def build(self) -> optax.GradientTransformation:
+        scale = _scale_by_average_of_squares(self.decay, self.eps)
+        return optax.chain(scale, optax.scale_by_learning_rate(self.learning_rate))
+
+
+class _AverageOfSquares(NamedTuple):
+    """The average of squared gradients, and how many it is of."""
+
+    count: Int[Array, ""]
+    average: PyTree
+
+
+def _scale_by_average_of_squares(decay: float, eps: float) -> optax.GradientTransformation:
+    """Divide by the root of an average that starts at the first squared gradient."""
+
+    def init(params: PyTree) -> _AverageOfSquares:
+        return _AverageOfSquares(jnp.zeros((), jnp.int32), jax.tree.map(jnp.zeros_like, params))
+
+    def update(updates: PyTree, state: PyTree, params: PyTree = None) -> tuple[PyTree, PyTree]:
+        kept = jnp.where(state.count == 0, 0.0, decay)
+        average = jax.tree.map(lambda a, g: (kept * a + (1.0 - kept) * g**2).astype(g.dtype), state.average, updates)
+        scaled = jax.tree.map(lambda g, a: g / (jnp.sqrt(a) + eps), updates, average)
+        return scaled, _AverageOfSquares(optax.safe_increment(state.count), average)
+
+    return optax.GradientTransformation(init, update)
 
 
 OptimizerLike = Optimizer | optax.GradientTransformation

@@ -10,6 +10,8 @@ import numpy as np
 from jax.scipy.special import gammaln
 from jax.scipy.stats import gamma, norm
 
+import sivi
+
 GROUPS, SLOPES, COMPONENTS = 6, 3, 3
 
 
@@ -94,6 +96,23 @@ def mixture(p, data):
         + jnp.sum(jax.nn.logsumexp(each, axis=1))
     )
 
+
+#: By name: an example of the unknowns, for `sivi.fit(..., like=)`.
+LIKE = {
+    "hierarchical": {
+        "centre": jnp.zeros(2),
+        "tau": sivi.positive((2,)),
+        "L": sivi.correlation_cholesky(2),
+        "z": jnp.zeros((GROUPS, 2)),
+        "sigma": sivi.positive(),
+    },
+    "counts": {"slopes": jnp.zeros(SLOPES), "intercept": 0.0, "concentration": sivi.positive()},
+    "mixture": {
+        "weights": sivi.simplex(COMPONENTS),
+        "mean": sivi.ordered(COMPONENTS),
+        "scale": sivi.positive((COMPONENTS,)),
+    },
+}
 
 #: By name: the log density of the constrained unknowns, which includes every constant, and the data.
 BY_HAND = {

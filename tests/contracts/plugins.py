@@ -10,7 +10,7 @@ import optax
 
 import sivi
 from oracles import linear_gaussian_model
-from sivi import constraints, critics, families, objectives, optimizers, samplers, schedules, targets
+from sivi import constraints, critics, families, kernels, objectives, optimizers, samplers, schedules, targets
 from sivi.coordinates import DenseMap
 
 TARGETS = {
@@ -68,6 +68,15 @@ CONDITIONALS = {
     "StudentT-network": lambda key: families.StudentT(3, 2, hidden=(16,), scale="network", key=key),
 }
 
+KERNELS = {
+    "GaussianKernel": lambda: kernels.GaussianKernel(),
+    "GaussianKernel-fixed": lambda: kernels.GaussianKernel(1.7),
+    "IMQKernel": lambda: kernels.IMQKernel(factor=1.2),
+    "IMQKernel-fixed": lambda: kernels.IMQKernel(0.6),
+    "LinearKernel": lambda: kernels.LinearKernel(),
+    "RieszKernel": lambda: kernels.RieszKernel(),
+}
+
 _SMALL = {"num_particles": 32, "critic": critics.MLPCritic((16,))}
 
 OBJECTIVES = {
@@ -89,6 +98,7 @@ OBJECTIVES = {
         num_particles=16, kernel=objectives.RieszKernel(), statistic="V", optimizer=optimizers.RMSProp(1e-3)
     ),
     "KernelStein-imq": lambda: objectives.KernelStein(num_particles=16, kernel=objectives.IMQKernel(2.0)),
+    "KernelStein-linear": lambda: objectives.KernelStein(num_particles=16, kernel=kernels.LinearKernel()),
     "Annealed": lambda: objectives.Annealed(objectives.ScoreMatching(**_SMALL)),
     "Annealed-path": lambda: objectives.Annealed(
         objectives.ScoreMatching(**_SMALL), schedules.Ramp(0.0, 1.0, 0.5), targets.Multimodal()
@@ -123,6 +133,7 @@ SAME_STATE = {
     "SurrogateELBO": "SurrogateELBO-growing",
     "KernelStein": "KernelStein-riesz",
     "KernelStein-imq": "KernelStein-riesz",
+    "KernelStein-linear": "KernelStein-riesz",
     "Annealed": "Annealed-path",
 }
 
@@ -136,6 +147,7 @@ SCHEDULES = {
 OPTIMIZERS = {
     "Adam": lambda: optimizers.Adam(schedules.Cosine(1e-2), b2=0.99),
     "RMSProp": lambda: optimizers.RMSProp(schedules.Cosine(1e-2), decay=0.9),
+    "AdaGrad": lambda: optimizers.AdaGrad(schedules.Cosine(1e-2)),
 }
 
 
@@ -148,11 +160,13 @@ class SamplerCase(NamedTuple):
     """A sampler under its name in `sivi.samplers`.
 
     `run` takes a target, `num_chains`, `num_samples` and what else the test gives: key, init, chunk_size. `bias` is the
-    relative error of a variance that a sampler with a finite step size may have on a Gaussian.
+    relative error of a variance that a sampler with a finite step size may have on a Gaussian. A sampler whose
+    particles are `interacting` has no Monte Carlo error to hold it to, and takes no `num_samples`.
     """
 
     run: Callable[..., samplers.SamplerRun]
     bias: float = 0.0
+    interacting: bool = False
 
 
 SAMPLERS = {
@@ -171,6 +185,12 @@ SAMPLERS = {
             **given,
         ),
         bias=0.04,
+    ),
+    "svgd": SamplerCase(
+        lambda target, *, num_chains, **given: samplers.svgd(
+            target, num_particles=num_chains, num_steps=20, progress=False, **given
+        ),
+        interacting=True,
     ),
 }
 

@@ -26,23 +26,27 @@ def test_every_sampler_has_a_row():
 
 
 def test_shapes_and_types_and_whose_draws(case, x64):
-    arguments = {"num_chains": 3, "num_samples": 5}
+    num_samples = 1 if case.interacting else 5
+    arguments = {"num_chains": 3} | ({} if case.interacting else {"num_samples": num_samples})
     run = case.run(Banana(), key=1, chunk_size=100, **arguments)
-    assert run.draws.shape == (3, 5, 2)
+    assert run.draws.shape == (3, num_samples, 2)
+    assert run.interacting == case.interacting
     assert run.draws.dtype == np.float64
     assert run.layout.names == ("x",)
     assert np.shape(run.step_size) in ((), (3,))
-    for values, shape in ((run.acceptance, (3,)), (run.diverging, (3, 5))):
+    for values, shape in ((run.acceptance, (3,)), (run.diverging, (3, num_samples))):
         assert values is None or values.shape == shape
-    assert str(run).startswith(f"{run.sampler}: 3 chains of 5 draws, 2 unknowns\n")
+    what = "3 particles" if case.interacting else "3 chains of 5 draws"
+    assert str(run).startswith(f"{run.sampler}: {what}, 2 unknowns\n")
     # The key decides, and nothing else: neither a second call nor the chunks.
     np.testing.assert_array_equal(case.run(Banana(), key=1, chunk_size=7, **arguments).draws, run.draws)
     other = case.run(Banana(), key=2, chunk_size=7, **arguments)
     assert (other.draws != run.draws).all(axis=(1, 2)).all()
-    # Chains are independent of each other: no two of them are the same.
+    # No two chains, or particles, are the same.
     assert len(np.unique(run.draws[:, -1], axis=0)) == 3
 
 
+@pytest.mark.parametrize("case", [name for name in SAMPLERS if not SAMPLERS[name].interacting], indirect=True)
 def test_moments_of_a_gaussian(case):
     """Within five Monte Carlo errors, and the bias that the row states: fails by chance less than once in 10⁵."""
     run = case.run(GaussianMixture([MEAN], [COVARIANCE]), num_chains=10, num_samples=400, key=3)
@@ -74,6 +78,10 @@ def test_moments_of_a_gaussian(case):
 )
 def test_bad_input_is_refused_before_anything_runs(case, arguments, error, message):
     given = {"target": Banana(), "num_chains": 3, "num_samples": 5} | arguments
+    if case.interacting:
+        if "num_samples" in arguments:
+            pytest.skip("its particles are all that comes back")
+        del given["num_samples"]
     with pytest.raises(error, match=message) as caught:
         case.run(given.pop("target"), **given)
     assert "\n" not in str(caught.value)

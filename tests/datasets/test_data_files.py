@@ -117,7 +117,8 @@ class TestMissing:
 
     @pytest.mark.parametrize("with_cache", [False, True])
     def test_without_pooch(self, cache, monkeypatch, with_cache):
-        monkeypatch.setitem(sys.modules, "pooch", None)
+        for module in ("pooch", "requests"):  # the second comes with the first
+            monkeypatch.setitem(sys.modules, module, None)
         if with_cache:
             monkeypatch.setattr(_catalogue, "ENTRIES", {"tiny": tiny(_catalogue.waveform._ADDRESS)})
         else:
@@ -127,7 +128,7 @@ class TestMissing:
 
     def test_unknown_name(self):
         for function in (datasets.load, datasets.fetch, datasets.find, datasets.describe):
-            with pytest.raises(ValueError, match=r"^name must be one of \['waveform', 'mnist', .*; got 'mnist1d'\.$"):
+            with pytest.raises(ValueError, match=r"^name must be one of 'waveform', 'mnist', .*; got 'mnist1d'\.$"):
                 function("mnist1d")
 
 

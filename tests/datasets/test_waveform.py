@@ -132,5 +132,5 @@ def test_reference_is_not_here(monkeypatch):
     )
     with pytest.raises(datasets.DatasetError, match=rule):
         datasets.load_reference("waveform")
-    with pytest.raises(ValueError, match=r"^name must be one of \['waveform'\]; got 'mnist'\.$"):
+    with pytest.raises(ValueError, match=r"^name must be 'waveform'; got 'mnist'\.$"):
         datasets.load_reference("mnist")

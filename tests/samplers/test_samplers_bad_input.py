@@ -6,7 +6,8 @@ import pytest
 
 from oracles import linear_gaussian_model
 from sivi import MissingLogProb
-from sivi.samplers import hmc, nuts, sgld
+from sivi.kernels import GaussianKernel
+from sivi.samplers import hmc, nuts, sgld, svgd
 from sivi.schedules import Ramp
 from sivi.targets import Banana, ScoreFunction
 
@@ -16,6 +17,11 @@ pytestmark = pytest.mark.usefixtures("as_a_user")
 def run_sgld(target=None, **arguments):
     target = Banana() if target is None else target
     return sgld(target, **{"num_particles": 3, "num_steps": 5, "step_size": 0.1, "progress": False} | arguments)
+
+
+def run_svgd(target=None, **arguments):
+    target = Banana() if target is None else target
+    return svgd(target, **{"num_particles": 3, "num_steps": 5, "progress": False} | arguments)
 
 
 @pytest.mark.parametrize(
@@ -38,9 +44,29 @@ def test_sgld(arguments, error, message):
 
 
 @pytest.mark.parametrize(("batch_size", "message"), [(25, "at most the number of data, 24; got 25"), (0, "at least 1")])
-def test_batch_size(batch_size, message):
+@pytest.mark.parametrize("run", [run_sgld, run_svgd])
+def test_batch_size(run, batch_size, message):
     with pytest.raises(ValueError, match=f"batch_size must be {message}"):
-        run_sgld(linear_gaussian_model(), batch_size=batch_size)
+        run(linear_gaussian_model(), batch_size=batch_size)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "message"),
+    [
+        ({"num_steps": 0}, ValueError, r"num_steps must be at least 1; got 0\."),
+        ({"num_particles": 2.5}, TypeError, r"num_particles must be an integer of at least 1; got 2\.5\."),
+        ({"kernel": "rbf"}, TypeError, r"kernel must be a sivi\.kernels\.Kernel; got 'rbf'\."),
+        ({"kernel": GaussianKernel}, TypeError, r"kernel must be a sivi\.kernels\.Kernel; got .*GaussianKernel"),
+        ({"optimizer": 0.1}, TypeError, r"optimizer must be a sivi\.optimizers\.Optimizer or an Optax .*; got 0\.1\."),
+        ({"progress": 1}, TypeError, r"progress must be True or False; got 1\."),
+        ({"batch_size": 4}, ValueError, r"batch_size needs a target with data, such as a BayesianModel; got 4\."),
+        ({"init": [[0.0, 1.0]]}, ValueError, r"init must be an array of numbers of shape \(3, 2\); got .*\(1, 2\)\."),
+    ],
+)
+def test_svgd(arguments, error, message):
+    with pytest.raises(error, match=message) as caught:
+        run_svgd(**arguments)
+    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize("sampler", [hmc, nuts])

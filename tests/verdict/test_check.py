@@ -25,7 +25,7 @@ from sivi.verdict.modes import Mode, ModeSearch
 from sivi.verdict.refine import refine
 from sivi.verdict.refined import Refined
 from sivi.verdict.result import Cost, ModeFound
-from unfitted import posterior_of
+from unfitted import posterior_of, ran_off
 
 ROOT = np.array([[1.0, 0.0, 0.0], [0.8, 0.6, 0.0], [0.0, 0.3, 2.0]])
 MEAN = np.array([1.0, -2.0, 0.5])
@@ -219,7 +219,7 @@ def test_repeats_that_disagree(tmp_path):
 
 
 def test_a_posterior_whose_draws_are_not_finite():
-    verdict = posterior(DiagonalMap(jnp.array([jnp.nan, 0.0, 0.0]), jnp.ones(3))).check()
+    verdict = posterior(ran_off(jnp.array([jnp.nan, 0.0, 0.0]))).check()
     assert verdict.level == "bad"
     assert "100 % of the draws are not finite" in str(verdict)
 

@@ -9,10 +9,11 @@ import pytest
 
 import sivi
 from oracles import linear_gaussian_family
+from sivi._repeats import stack_repeats
 from sivi.coordinates import DiagonalMap
 from sivi.targets import LogDensity
 from sivi.verdict import check_draws as check_module
-from unfitted import posterior_of
+from unfitted import posterior_of, ran_off
 
 pytestmark = pytest.mark.usefixtures("as_a_user")
 
@@ -111,7 +112,7 @@ def test_an_interrupt_of_the_search_for_modes_keeps_the_rest(monkeypatch):
 
 def test_a_fit_that_has_collapsed_is_bad(tmp_path):
     fit = posterior()
-    one = replace(fit, affines=DiagonalMap(jnp.full((1, 3), 1e6), jnp.array([[1e-9, 1.0, 1.0]])))
+    one = replace(fit, affines=stack_repeats(DiagonalMap(jnp.full(3, 1e6), jnp.array([1e-9, 1.0, 1.0])), 1))
     verdict = one.check(key=1)
     assert verdict.level == "bad"
     assert [(item.kind, item.unknowns) for item in verdict.findings] == [("collapsed", ("x[0]",))]
@@ -127,7 +128,7 @@ def test_draws_that_are_no_real_numbers():
 
 def test_nothing_to_show_of_draws_that_are_not_finite():
     fit = posterior()
-    verdict = replace(fit, affines=DiagonalMap(jnp.full((1, 3), jnp.nan), jnp.ones((1, 3)))).check()
+    verdict = replace(fit, affines=stack_repeats(ran_off(jnp.full(3, jnp.nan)), 1)).check()
     assert verdict.level == "bad"
     with pytest.raises(ValueError, match="there are no draws"):
         verdict.refined.sample(10, key=0)
@@ -144,7 +145,7 @@ def test_few_draws_are_not_compared():
 
 
 def test_a_repeat_that_is_not_finite_is_named():
-    maps = [DiagonalMap(jnp.array([mean, 0.0, 0.0]), jnp.ones(3)) for mean in (0.0, jnp.nan)]
+    maps = [ran_off(jnp.array([mean, 0.0, 0.0])) for mean in (0.0, jnp.nan)]
     verdict = replace(posterior_of(linear_gaussian_family(), maps), target=posterior().target).check(modes=False)
     assert "repeat 1: draws are not finite" in str(verdict)
     assert len(verdict.repeats) == 2

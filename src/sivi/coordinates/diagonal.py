@@ -1,6 +1,7 @@
 """A scale for every coordinate."""
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from .._arguments import describe
@@ -26,7 +27,7 @@ class DiagonalMap(AffineMap):
     def __init__(self, mean: ArrayLike, scale: ArrayLike):
         self.mean = as_array("mean", mean, None)
         self.scale = as_array("scale", scale, len(self.mean))
-        if is_known(self.scale) and not self.scale.all():
+        if is_known(self.scale) and not np.asarray(self.scale).all():  # JAX may be tracing around known values
             raise ValueError(f"scale must have no zeros; got {describe(scale)}.")
 
     @property

@@ -1,6 +1,7 @@
 """A diagonal, and a few directions with their own scales."""
 
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from .._types import ArrayLike, Scalar
@@ -98,8 +99,9 @@ def _check_values(scale: Array, directions: Array, stretch: Array) -> None:
         raise ValueError(f"directions must have at least one column, and fewer than the {dim} unknowns; got {rank}.")
     if not is_known(scale, directions, stretch):
         return
-    for name, array in (("scale", scale), ("stretch", stretch)):
+    for name, array in (("scale", np.asarray(scale)), ("stretch", np.asarray(stretch))):
         if not (array > 0).all():
             raise ValueError(f"{name} must be positive; the least is {float(array.min())}.")
-    if not jnp.abs(directions.T @ directions - jnp.eye(rank)).max() < _ROUNDING:
+    columns = np.asarray(directions)
+    if not np.abs(columns.T @ columns - np.eye(rank)).max() < _ROUNDING:
         raise ValueError("directions must have orthonormal columns; they have not.")

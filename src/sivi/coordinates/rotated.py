@@ -2,6 +2,7 @@
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jaxtyping import Array, Float
 
 from .._arguments import check_kind, describe
@@ -43,7 +44,7 @@ class RotatedMap(AffineMap):
         self.mean = as_array("mean", mean, None)
         dim = len(self.mean)
         self.scale = as_array("scale", scale, dim)
-        if is_known(self.scale) and not self.scale.all():
+        if is_known(self.scale) and not np.asarray(self.scale).all():
             raise ValueError(f"scale must have no zeros; got {describe(scale)}.")
         self.rotation = check_kind("rotation", AxisRotation, "an AxisRotation", rotation)
         if not isinstance(inner, (DiagonalMap, LowRankMap)):

@@ -8,7 +8,11 @@ from collections.abc import Sequence
 import numpy as np
 
 
-def read_member(archive: bytes, member: str, most: int) -> bytes:
+#: No file is larger; more would be the fault of whoever made it, and must not fill the memory.
+MOST_BYTES = 1 << 28
+
+
+def read_member(archive: bytes, member: str, most: int = MOST_BYTES) -> bytes:
     """The content of the one file of a ZIP archive with this name, in whatever folder of it.
 
     Args:

@@ -8,14 +8,12 @@ from typing import Any
 from tqdm.auto import tqdm
 
 from .._storage.atomic import write_whole
-from ._archive import read_member
+from ._archive import MOST_BYTES, read_member
 from ._entry import Address, DataFile
 from .base import DatasetError
 
 _SECONDS = 30  # without an answer, an address is given up
 _CHUNK, _FEW = 1 << 16, 1 << 10
-#: No file is larger; more would be the fault of a server, and must not fill the memory.
-MOST_BYTES = 1 << 28
 #: A server that is slower than this from the first minute on is given up, so that no download goes on for ever.
 _FIRST_SECONDS, _LEAST_PER_SECOND = 60.0, 2000.0
 NEEDS_POOCH = "needs pooch to be downloaded (pip install 'sivi[data]')"

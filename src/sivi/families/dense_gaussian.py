@@ -72,7 +72,7 @@ class DenseGaussian(Conditional):
             give mean and scales in the basis.
 
     Example:
-        >>> conditional = DenseGaussian(3, 2, scale="network", key=jax.random.key(0))
+        >>> conditional = DenseGaussian(3, 2, scale="network", key=0)
         >>> conditional.at(jnp.zeros(3)).transform(jnp.ones(2)).shape
         (2,)
     """

@@ -8,18 +8,18 @@ minibatch scores without bias.
 unknowns.
 `path_kl`: the reverse KL by its path gradient, with a critic for the score of the family; the default above.
 `surrogate_elbo`, `unbiased_elbo`: SIVI's lower bound of the ELBO (`log_mixture` is its mixture density), and UIVI.
-`kernel_stein`, `kernels`: the kernel Stein discrepancy, where no critic is trained.
+`kernel_stein`: the kernel Stein discrepancy, where no critic is trained; its kernels are those of `sivi.kernels`.
 `annealed`, `bridged`: wrappers of any of them that change the target on the way.
 """
 
 from .._renamed import OBJECTIVES, renamed
+from ..kernels import GaussianKernel, IMQKernel, Kernel, RieszKernel
 from ._minimax import minimax
 from .annealed import Annealed
 from .base import Curve, LossObjective, Objective
 from .bridged import Bridged
 from .critic_objective import CriticObjective, CriticState
 from .kernel_stein import KernelStein
-from .kernels import GaussianKernel, IMQKernel, Kernel, RieszKernel
 from .mixture_kl import MixtureKL
 from .path_kl import PathKL
 from .plug_in import PlugInFisher

@@ -18,13 +18,13 @@ from .._fields import choice_field, count_field, module_field
 from .._types import Metrics, Scalar
 from ..families import Family, SemiImplicit
 from ..families.semi_implicit import check_semi_implicit
+from ..kernels import GaussianKernel, Kernel
 from ..optimizers import Adam, OptimizerLike, optimizer_field
 from ..schedules import Cosine
 from ..targets import Target
 from ..targets.evaluate import check_score_derivative
 from ._minimax import score_pairs
 from .base import Curve, LossObjective, Noise
-from .kernels import GaussianKernel, Kernel
 
 
 class KernelStein(LossObjective):
@@ -36,12 +36,12 @@ class KernelStein(LossObjective):
 
     Args:
         num_particles: m, draws of x per update, at least 2.
-        kernel: `GaussianKernel`, `IMQKernel` or `RieszKernel`.
+        kernel: One of `sivi.kernels`.
         statistic: `"U"` or `"V"`.
         optimizer: `sivi.optimizers` settings or any Optax transform.
 
     Example:
-        >>> from sivi.objectives import RieszKernel
+        >>> from sivi.kernels import RieszKernel
         >>> objective = KernelStein(kernel=RieszKernel(), statistic="V")
 
     Reference:

@@ -72,9 +72,10 @@ class Kept(eqx.Module):
         self,
         sampler: str,
         layout: Layout,
-        step_size: float | Float[np.ndarray, " chains"],
+        step_size: float | Float[np.ndarray, " chains"] | None,
         max_depth_hits: int | None = None,
         num_gradients: int | None = None,
+        interacting: bool = False,
     ) -> SamplerRun:
         """The result that the user gets, on the host, chain by chain."""
         return SamplerRun(
@@ -86,6 +87,7 @@ class Kept(eqx.Module):
             max_depth_hits=max_depth_hits,
             sampler=sampler,
             num_gradients=num_gradients,
+            interacting=interacting,
         )
 
 

@@ -24,7 +24,7 @@ class SamplerRun:
     Attributes:
         draws: (chains, num_samples, dim), unconstrained, in the library's one ravel order.
         layout: The names and shapes of the unknowns.
-        step_size: The last one used: one for all chains, or one per chain.
+        step_size: The last one used: one for all chains, or one per chain; None where it is not known.
         acceptance: Mean acceptance probability of each chain after warm-up; None for a sampler that accepts all.
         diverging: (chains, num_samples): whether the energy error blew up in the transition that led to a draw. More
             than a few such transitions mean that the sampler cannot enter some region of the target: the draws
@@ -33,6 +33,8 @@ class SamplerRun:
             the trajectory had neither turned back nor diverged. None for other samplers.
         sampler: The name of the sampler, for printing.
         num_gradients: Of the target, all chains together, with the warm-up; None where they are not counted.
+        interacting: Whether the "chains" are particles that move each other, as those of `svgd`. They are one set, not
+            independent draws: R-hat and effective sample size are NaN, and `summary` leaves them out.
 
     Two runs are equal only if they are the same object. After `thinned`, `diverging` is that of the draws left, while
     `acceptance`, `max_depth_hits` and `num_gradients` are still those of the whole run.
@@ -50,15 +52,19 @@ class SamplerRun:
 
     draws: Float[np.ndarray, "chains num_samples dim"]
     layout: Layout
-    step_size: float | Float[np.ndarray, " chains"]
+    step_size: float | Float[np.ndarray, " chains"] | None
     acceptance: Float[np.ndarray, " chains"] | None = None
     diverging: Bool[np.ndarray, "chains num_samples"] | None = None
     max_depth_hits: int | None = None
     sampler: str = "sampler run"
     num_gradients: int | None = None
+    interacting: bool = False
 
     def __repr__(self) -> str:
         num_chains, num_samples, dim = self.draws.shape
+        if self.interacting:
+            first = f"{self.sampler}: {num_chains:,} particles, {dim:,} unknowns"
+            return f"{first}\n  R-hat and effective sample size: not defined, the particles depend on each other"
         lines = [f"{self.sampler}: {num_chains:,} chains of {num_samples:,} draws, {dim:,} unknowns"]
         if num_samples < MIN_DRAWS:
             lines.append(f"R-hat and effective sample size: not known, of fewer than {MIN_DRAWS} draws a chain")
@@ -87,12 +93,12 @@ class SamplerRun:
     @cached_property
     def rhat(self) -> Float[np.ndarray, " dim"]:
         """Rank-normalised split R-hat per coordinate; NaN with fewer than 4 draws per chain."""
-        return split_rhat(self.draws)
+        return np.full(self.draws.shape[2], np.nan) if self.interacting else split_rhat(self.draws)
 
     @cached_property
     def ess(self) -> Float[np.ndarray, " dim"]:
         """Bulk effective sample size per coordinate, of all chains together; NaN with fewer than 4 draws per chain."""
-        return effective_sample_size(self.draws)
+        return np.full(self.draws.shape[2], np.nan) if self.interacting else effective_sample_size(self.draws)
 
     def flat(self) -> Float[np.ndarray, "all_draws dim"]:
         """All draws of all chains, chain after chain."""
@@ -108,7 +114,7 @@ class SamplerRun:
         Args:
             prob: The mass of the interval, which leaves half of the rest on either side.
         """
-        return Summary.of(self.draws, self.layout, prob=prob)
+        return Summary.of(self.draws, self.layout, prob=prob, interacting=self.interacting)
 
     def thinned(self, share: float = 0.9) -> "SamplerRun":
         """Every k-th draw of each chain, with the smallest k found that leaves draws nearly independent.
@@ -117,10 +123,12 @@ class SamplerRun:
         every coordinate, for the coordinate itself and for its distance to the median (see `scale_sample_size`).
 
         Raises:
-            ValueError: No k does that and leaves 20 draws per chain.
+            ValueError: No k does that and leaves 20 draws per chain; or the draws are interacting particles.
         """
         if not 0.0 < share <= 1.0:
             raise ValueError(f"share must be in (0, 1]; got {share}.")
+        if self.interacting:
+            raise ValueError(f"thinned needs Markov chains; got {self.draws.shape[0]} particles of {self.sampler}.")
         num_samples, k, worth = self.draws.shape[1], 1, float("nan")
         while num_samples // k >= MIN_LEFT:
             every = slice((num_samples - 1) % k, None, k)

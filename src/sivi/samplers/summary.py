@@ -29,7 +29,8 @@ class Summary:
     Columns are those of `arviz_stats.summary`, with its numbers: `mean`, `sd`, and the ends of the interval, such as
     `eti89_lb` and `eti89_ub` for a mass of 0.89. Then, for draws of Markov chains, `ess_bulk`, `r_hat` and `mcse_mean`.
     Draws of a fit are independent: an effective sample size would be about their number, and say nothing of the fit.
-    So of these columns they have `r_hat` alone, and that only between repeats.
+    So of these columns they have `r_hat` alone, and that only between repeats. Particles that depend on each other, as
+    those of `svgd`, have none of them.
 
     Attributes:
         names: Of the rows: `mu`, `w[0]`.
@@ -56,6 +57,7 @@ class Summary:
         *,
         prob: float = DEFAULT_PROB,
         independent: bool = False,
+        interacting: bool = False,
     ) -> "Summary":
         """The summary of draws.
 
@@ -64,6 +66,7 @@ class Summary:
             layout: Names, shapes and constraints of the unknowns.
             prob: The mass of the interval.
             independent: Whether the draws of a chain are independent, as those of a fit.
+            interacting: Whether the "chains" are particles that depend on each other.
         """
         if not 0.0 < prob < 1.0:
             raise ValueError(f"prob must be between 0 and 1; got {prob}.")
@@ -73,13 +76,15 @@ class Summary:
         interval = f"eti{int(prob * 100)}"
         columns = {"mean": values.mean((0, 1)), "sd": values.std((0, 1))}
         columns |= {f"{interval}_lb": lower, f"{interval}_ub": upper}
-        if not independent:
+        are_chains = not (independent or interacting)
+        if are_chains:
             columns["ess_bulk"] = effective_sample_size(values)
-        if num_chains > 1:
+        if num_chains > 1 and not interacting:
             columns["r_hat"] = split_rhat(values)
-        if not independent:
+        if are_chains:
             columns["mcse_mean"] = mean_error(values)
         said = f"{num_chains} x {num_samples:,} {'independent draws' if independent else 'draws of Markov chains'}"
+        said = f"{num_chains:,} particles that depend on each other" if interacting else said
         said += f"; interval: {100 * prob:g} %, equal tails"
         if independent:
             said += f"; error of a mean: sd / {np.sqrt(num_chains * num_samples):.0f}"

@@ -44,7 +44,7 @@ class Tempered(TargetWrapper):
 
     def __check_init__(self) -> None:
         _check_base(self.target, self.base)
-        if not isinstance(self.beta, Tracer) and not 0.0 <= self.beta <= 1.0:
+        if not isinstance(self.beta, Tracer) and not 0.0 <= float(self.beta) <= 1.0:  # NumPy compiles nothing
             raise ValueError(f"beta must be between 0 and 1; got {self.beta}.")
 
     @property
@@ -92,7 +92,7 @@ class BridgedTarget(TargetWrapper):
 
     def __check_init__(self) -> None:
         _check_base(self.target, self.base)
-        if not isinstance(self.log_odds, Tracer) and not self.log_odds < math.inf:
+        if not isinstance(self.log_odds, Tracer) and not float(self.log_odds) < math.inf:
             raise ValueError(f"log_odds must be a number below infinity; got {self.log_odds}.")
 
     @property
