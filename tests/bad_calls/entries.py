@@ -121,6 +121,12 @@ def logistic() -> Any:
     return sivi.targets.LogisticRegression(INPUTS, LABELS)
 
 
+@functools.cache
+def network() -> sivi.targets.BayesianNeuralNetwork:
+    """With 13 unknowns."""
+    return sivi.targets.BayesianNeuralNetwork(X, X[:, 0], (3,), noise_precision=1.0, weight_precision=1.0)
+
+
 def _objective() -> Any:
     return sivi.objectives.ScoreMatching(num_particles=4, critic=sivi.critics.MLPCritic((4,)))
 
@@ -225,6 +231,22 @@ def entries() -> list[Entry]:
             _is(inputs=INPUTS, labels=LABELS.astype(int), num_classes=2, prior_scale=1.0),
             _target,
         ),
+        (
+            "targets.BayesianNeuralNetwork",
+            _is(
+                inputs=X,
+                targets=X[:, 0],
+                hidden=(3,),
+                activation="tanh",
+                likelihood="student-t",
+                noise_precision=1.0,
+                weight_precision=(1.0, 2.0),
+                degrees_of_freedom=5.0,
+                judged_at=X,
+            ),
+            _target,
+        ),
+        ("targets.GammaPrior", _is(shape=1.0, rate=2.0), None),
         ("targets.LogDensity", _is(function=quadratic, dim=2), None),
         ("targets.ScoreFunction", _is(function=lambda x: -x, dim=2), None),
         ("targets.Whitened", _is(target=isotropic, affine=sivi.coordinates.IdentityMap(2)), _target),
@@ -278,6 +300,11 @@ def entries() -> list[Entry]:
             (
                 "classification_scores",
                 lambda _: {"model": logistic(), "draws": X, "data": (INPUTS, LABELS), "num_bins": 5},
+                (),
+            ),
+            (
+                "regression_scores",
+                lambda _: {"model": network(), "draws": np.zeros((4, 13)), "inputs": X, "targets": X[:, 0]},
                 (),
             ),
             (

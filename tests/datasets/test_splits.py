@@ -120,3 +120,11 @@ def test_intercept_first():
     inputs = with_intercept(np.full((2, 2), 3.0, np.float32))
     np.testing.assert_array_equal(inputs, [[1.0, 3.0, 3.0]] * 2)
     assert inputs.dtype == np.float32
+
+
+def test_a_constant_column_may_become_zeros():
+    values = np.array([[5.0, 1.0], [5.0, 3.0]])
+    np.testing.assert_array_equal(Scale.of(values).apply(values), [[5.0, -1.0], [5.0, 1.0]])
+    centred = Scale.of(values, centre_constant=True)
+    np.testing.assert_array_equal(centred.apply(values), [[0.0, -1.0], [0.0, 1.0]])
+    np.testing.assert_array_equal(centred.undo(centred.apply(values)), values)

@@ -79,7 +79,7 @@ def test_other_models():
     """Classes and a prior have no noise precision to be found, and a module has one weight precision."""
     prior = GammaPrior(1.0, 0.1)
     inferred = network(noise_precision=prior).with_precisions(0)
-    assert inferred.noise_precision is prior
+    assert inferred.noise_precision == prior
     assert inferred.found.names == ("weight_precision",)
     classes = BayesianNeuralNetwork(INPUTS, TARGETS > 7.0, (10,), likelihood="softmax").with_precisions(0)
     assert classes.noise_precision is None

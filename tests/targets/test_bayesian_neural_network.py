@@ -322,6 +322,9 @@ def test_a_fit_comes_back_from_its_file(tmp_path):
     new = loaded.predictive(0, num_samples=7)["y"]
     assert new.shape == (7, NUM_DATA)
     assert abs(float(new.mean()) - TARGETS.mean()) < 3.0 * TARGETS.std()
+    keys, draws = jax.random.split(jax.random.key(1), 7), loaded.sample(7, 0)
+    elsewhere = jax.vmap(lambda key, p: model.sample_predictive(key, p, INPUTS[:4]))(keys, draws)
+    assert elsewhere.shape == (7, 4)
 
 
 NAN_INPUTS, NAN_TARGETS = np.where(INPUTS[0, 0] == INPUTS, np.nan, INPUTS), np.where(TARGETS > 9, np.inf, TARGETS)

@@ -8,7 +8,7 @@ import pytest
 from oracles import linear_gaussian_model
 from sivi._layout import Layout
 from sivi.coordinates import DiagonalMap
-from sivi.targets import KnowsCurvature, Target, Whitened, as_target, evaluate
+from sivi.targets import BayesianNeuralNetwork, KnowsCurvature, Target, Whitened, as_target, evaluate
 from sivi.targets.evaluate import check_memory, check_shapes, log_probs_at, rows_of, scores_at, values_at
 from sivi.targets.fingerprint import fingerprint_of, same_fingerprint
 
@@ -48,6 +48,22 @@ def test_arrays_of_a_function_count_like_rows(monkeypatch):
     assert calls == [16, 16]
     small = as_target(lambda x: -jnp.sum(x**2), 2)
     assert (rows_of(target), rows_of(small), rows_of(Plain()), rows_of(linear_gaussian_model(24))) == (2**20, 2, 1, 24)
+
+
+def test_a_row_of_a_network_counts_as_often_as_its_widest_layer_has_units(monkeypatch):
+    inputs, outputs = np.linspace(-1.0, 1.0, 12)[:, None], np.arange(12.0)
+    model = BayesianNeuralNetwork(inputs, outputs, (50, 7), noise_precision=1.0, weight_precision=1.0)
+    whitened = Whitened(model, DiagonalMap(jnp.zeros(model.dim), jnp.ones(model.dim)))
+    assert rows_of(model) == rows_of(whitened) == 12 * 50
+    points = jax.random.normal(jax.random.key(0), (6, model.dim))
+    calls, real = [], jax.lax.map
+    monkeypatch.setattr(jax.lax, "map", lambda *a, **k: calls.append(k["batch_size"]) or real(*a, **k))
+    monkeypatch.setattr(evaluate, "MAX_POINTS_TIMES_ROWS", 4 * 3 * 50)
+    rows = jnp.array([0, 5, 7])
+    np.testing.assert_allclose(
+        scores_at(model, points, rows), jax.vmap(lambda x: model.score(x, rows))(points), rtol=1e-4
+    )
+    assert calls == [4]
 
 
 def test_points_of_an_update_that_do_not_fit_into_memory(x64):

@@ -118,7 +118,7 @@ def _outputs(model: BayesianModel, held_out: HeldOut) -> tuple[int, ...]:
     """The shape of a prediction for one datum, () or (classes,), or an error if the model is no classifier."""
     if not _is_vector(_labels(model, held_out.data)):
         raise ValueError(
-            "model must have data (inputs, labels), or a dict with labels under 'y', with labels of shape (num_data,); "
+            "model must have data (inputs, labels) with labels of shape (num_data,); "
             f"got the structure {jax.tree.structure(model.data)}."
         )
     one = lambda leaf: jax.ShapeDtypeStruct((1, *leaf.shape[1:]), leaf.dtype)  # noqa: E731
@@ -134,7 +134,7 @@ def _outputs(model: BayesianModel, held_out: HeldOut) -> tuple[int, ...]:
 
 def _labels(model: BayesianModel, data: PyTree) -> object:
     """The labels among data: of a pair the second, of a dict the observations; None of other data."""
-    if isinstance(data, dict):
+    if isinstance(data, dict) and type(model).predict_rows is not BayesianModel.predict_rows:
         return data.get(model.observed_name)
     return data[1] if isinstance(data, (tuple, list)) and len(data) == 2 else None
 

@@ -58,11 +58,13 @@ class BayesianModel(HasObservations):
         raise MissingFromModel(f"{type(self).__name__} has no predict method.")
 
     def predict_rows(self, x: PyTree, data: PyTree) -> Any:
-        """What `predict` says of rows in the structure of `data`, whose first entry is taken for the inputs.
+        """What `predict` says of rows in the structure of `data`: here of the first of a pair, the inputs.
 
-        A model that stores its inputs in other units than `predict` takes overrides this.
+        A model whose data are no pair, or have other units than `predict` takes, overrides this.
         """
-        return self.predict(x, data[0])
+        if isinstance(data, (tuple, list)) and len(data) == 2:
+            return self.predict(x, data[0])
+        raise MissingFromModel(f"{type(self).__name__} has no predict_rows method, and its data are no pair.")
 
     def sample_datum(self, key: PRNGKeyArray, x: PyTree, datum: Any) -> Array:
         """A new observation in place of that of one datum, whose covariates it has; a model that can draws it here."""

@@ -86,7 +86,7 @@ class BayesianNeuralNetwork(StructuredModel, HasSymmetries):
     weight_precision: Float[Array, " groups"] | None
     noise_precision: Float[Array, ""] | GammaPrior | None
     units: Units
-    judged_at: Float[Array, "judged features"]
+    judged_inputs: Float[Array, "judged features"]
     found: FoundPrecisions | None
 
     def __init__(
@@ -119,7 +119,7 @@ class BayesianNeuralNetwork(StructuredModel, HasSymmetries):
         self.data = {"x": jnp.asarray(standardised, default_float()), "y": y}
         self.units = Units.of(input_scale, target_scale)
         judged = as_judged(judged_at, standardised, input_scale, self.likelihood)
-        self.judged_at = jnp.asarray(judged, default_float())
+        self.judged_inputs = jnp.asarray(judged, default_float())
         self.found = None
 
     @property
@@ -278,16 +278,16 @@ class BayesianNeuralNetwork(StructuredModel, HasSymmetries):
             num_classes_of("softmax", np.asarray(data["y"]), self.likelihood.num_outputs)
 
     def predictions(self, x: Float[Array, " dim"]) -> Float[Array, " quantities"]:
-        """The function in standardised units at `judged_at`, of classes their log probabilities without the mean."""
+        """The function in standardised units at `judged_inputs`; of classes, log probabilities without their mean."""
         point = self.point(x)
-        functions = self.likelihood.functions(self.outputs(point, self.judged_at)).T.ravel()
+        functions = self.likelihood.functions(self.outputs(point, self.judged_inputs)).T.ravel()
         if not isinstance(self.noise_precision, GammaPrior):
             return functions
         return jnp.append(functions, jnp.log(point["noise_precision"]))
 
     @property
     def prediction_names(self) -> tuple[str, ...]:
-        count, classes = len(self.judged_at), self.likelihood.num_outputs
+        count, classes = len(self.judged_inputs), self.likelihood.num_outputs
         names = [f"f[{i}]" for i in range(count)]
         if not self.likelihood.has_noise:
             names = [f"f[{i},{k}]" for i in range(count) for k in range(classes - 1)]
