@@ -485,14 +485,14 @@ class TestJobs:
         assert "| linear regression |" in BNNTable().report(again.results)
 
     def test_rows_have_a_line_each_and_all_else_is_as_before(self, tmp_path):
-        content = {"a": [1, {"b": {"c": []}}], "rows": [{"x": 1.5, "y": [1, 2]}, {"x": None}], "empty": {}}
+        content = {"a": [1, {"b": {"c": []}}], "rows": [{"x": 1.5, "y": [1, 2]}, {"x": None}], "λ": {}}
         write_result(tmp_path / "x.json", content, {})
         assert read_result(tmp_path / "x.json") == (content, {})
         text = (tmp_path / "x.json").read_text()
         assert '\n  {"x": 1.5, "y": [1, 2]},\n  {"x": null}\n' in text
         without = json.loads(text) | {"rows": 0}
-        write_result(tmp_path / "y.json", {name: without[name] for name in ("a", "rows", "empty")}, {})
-        assert (tmp_path / "y.json").read_text() == json.dumps(without, indent=1) + "\n"
+        write_result(tmp_path / "y.json", {name: without[name] for name in ("a", "rows", "λ")}, {})
+        assert (tmp_path / "y.json").read_text() == json.dumps(without, indent=1, ensure_ascii=False) + "\n"
 
     @pytest.mark.slow
     def test_quick_run(self, tmp_path):

@@ -46,7 +46,7 @@ def write_result(path: Path, content: Mapping[str, Any], arrays: Mapping[str, np
 def _json_text(value: Any, depth: int = 0) -> str:
     """As `json.dumps` with an indent of 1, but for rows, flat dicts in a list, which have a line each."""
     if isinstance(value, Mapping) and value:
-        brackets, items = "{}", [f"{json.dumps(str(k))}: {_json_text(v, depth + 1)}" for k, v in value.items()]
+        brackets, items = "{}", [f"{_flat(str(k))}: {_json_text(v, depth + 1)}" for k, v in value.items()]
     elif isinstance(value, list | tuple) and value:
         brackets, items = "[]", [_flat(v) if _is_row(v) else _json_text(v, depth + 1) for v in value]
     else:
