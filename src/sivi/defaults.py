@@ -146,7 +146,7 @@ class Recipe:
         rows = self.num_data
         return replace(
             _critic(self.dim, rows),
-            num_steps=2000,
+            num_steps=1000,
             batch_size=None if rows is None or rows <= SOME_ROWS else SOME_ROWS,
             warmup_starts=1,
             warmup_steps=300,
@@ -154,7 +154,7 @@ class Recipe:
             annealed_share=0.0,
             bridge_share=0.0,
             plateau_tolerance=0.0,
-            repeats=5,
+            repeats=8,
             optimum_steps=3000,
             optimum_rate=1e-2,
             optimum_rows=100,

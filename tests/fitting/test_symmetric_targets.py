@@ -57,7 +57,7 @@ class TestRecipe:
         assert recipe.for_target(sivi.targets.Banana()) is recipe
         for target in (network(**GIVEN), Wrapped(network(**GIVEN))):
             assert recipe.for_target(target) == recipe.for_symmetries()
-        assert recipe.for_symmetries().repeats == 5
+        assert recipe.for_symmetries().repeats == 8
         assert recipe.repeats == 1
 
     def test_has_a_critic_no_path_and_no_stop_rule(self):

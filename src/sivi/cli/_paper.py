@@ -18,7 +18,7 @@ _NO_FIGURES = "no figures: they need matplotlib (pip install 'sivi[plot]')"
 _EPILOG = """\
 examples:
   sivi paper list                               what there is, and what has been run
-  sivi paper run toy-kl                         a quick run, under a minute
+  sivi paper run toy-kl                         a quick run, a minute or two
   sivi paper run toy-kl --full --workers 2      the paper's numbers; continue after an interruption with the same line
   sivi paper run all --full                     every experiment
   sivi paper report                             one page of all results: docs/results.md
@@ -62,7 +62,7 @@ def _add_run(actions: Any) -> None:
         action="store_const",
         const="quick",
         default="quick",
-        help="few updates and draws, to see that it runs: under a minute (the default)",
+        help="few updates and draws, to see that it runs: a minute or two (the default)",
     )
     mode.add_argument("--full", dest="mode", action="store_const", const="full", help="what the paper did")
     action.add_argument("--seeds", type=int, metavar="N", help="how many seeds (default: the experiment's own)")
@@ -79,7 +79,9 @@ def _add_run(actions: Any) -> None:
         action="store_true",
         help="also run what is done already: after a change of the code, say, which a job's settings do not show",
     )
-    action.add_argument("--only", default="", metavar="TEXT", help="run only jobs with this in their name")
+    action.add_argument(
+        "--only", nargs="+", default=(), metavar="TEXT", help="run only jobs with one of these texts in their name"
+    )
     add_cache_option(action)
     action.set_defaults(run=run_experiments)
 

@@ -8,6 +8,7 @@ from .._renamed import EXPERIMENTS as _OLD_NAMES
 from .._renamed import renamed
 from ._result_files import DamagedResults, command, load, load_related, result_name, save
 from .base import MODES, Experiment, Job, JobResult, Results
+from .bnn_table import BNNTable
 from .mlr_convergence import MLRConvergence
 from .mlr_curves import MLRCurves
 from .mlr_seconds import MLRSeconds
@@ -35,6 +36,7 @@ EXPERIMENTS: dict[str, Experiment] = {
         MLRCurves(),
         MLRConvergence(),
         MLRSeconds(),
+        BNNTable(),
     )
 }
 

@@ -39,8 +39,28 @@ def write_result(path: Path, content: Mapping[str, Any], arrays: Mapping[str, np
         np.savez_compressed(stream, **arrays)  # pyright: ignore[reportArgumentType]
         checksum = hashlib.sha256(stream.getvalue()).hexdigest()
         write_whole(path.with_suffix(".npz"), lambda temporary: temporary.write_bytes(stream.getvalue()))
-    text = json.dumps({**content, "arrays_sha256": checksum}, indent=1, ensure_ascii=False, allow_nan=False)
+    text = _json_text({**content, "arrays_sha256": checksum})
     write_whole(path, lambda temporary: temporary.write_text(f"{text}\n"))
+
+
+def _json_text(value: Any, depth: int = 0) -> str:
+    """As `json.dumps` with an indent of 1, but for rows, flat dicts in a list, which have a line each."""
+    if isinstance(value, Mapping) and value:
+        brackets, items = "{}", [f"{_flat(str(k))}: {_json_text(v, depth + 1)}" for k, v in value.items()]
+    elif isinstance(value, list | tuple) and value:
+        brackets, items = "[]", [_flat(v) if _is_row(v) else _json_text(v, depth + 1) for v in value]
+    else:
+        return _flat(value)
+    line = "\n" + " " * depth
+    return f"{brackets[0]}{line} {f',{line} '.join(items)}{line}{brackets[1]}"
+
+
+def _is_row(value: Any) -> bool:
+    return isinstance(value, Mapping) and not any(isinstance(entry, Mapping) for entry in value.values())
+
+
+def _flat(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, allow_nan=False)
 
 
 def read_result(path: Path) -> tuple[dict[str, Any], dict[str, np.ndarray]]:

@@ -13,7 +13,7 @@ import numpy as np
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-#: `quick` shows that everything runs, in under a minute; `full` is what the paper did.
+#: `quick` shows that everything runs, in a minute or two; `full` is what the paper did.
 MODES = ("quick", "full")
 
 

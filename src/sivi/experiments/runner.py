@@ -5,7 +5,7 @@ import platform
 import signal
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor, as_completed
 from dataclasses import dataclass, field
 from multiprocessing import current_process, get_context
@@ -50,7 +50,7 @@ def run(
     out: Path,
     workers: int = 1,
     force: bool = False,
-    only: str = "",
+    only: str | Sequence[str] = "",
     log: Log = lambda line: None,
 ) -> Outcome:
     """Do the jobs that are not done, and write the combined result, also if interrupted.
@@ -62,16 +62,19 @@ def run(
         out: Folder of the results. The jobs' own files are in `<out>/<name>/<mode>/`.
         workers: Processes, which share the cores; 1 runs the jobs in this process.
         force: Also run the jobs that are done.
-        only: Run only jobs with this in their name. Of the others, the combined result keeps what it has.
+        only: Run only jobs with this, or with one of these, in their name. Of the others, the combined result keeps
+            what it has.
         log: Receives a line of progress now and then.
 
     Returns:
         Results and failures. A job that fails does not keep the others from running.
     """
     jobs = experiment.jobs(mode, seeds)
-    chosen = [job for job in jobs if only in job.name]
-    if not chosen:
-        raise ValueError(f"only must be part of a job's name, such as {jobs[0].name!r}; got {only!r}.")
+    texts = (only,) if isinstance(only, str) else tuple(only)
+    for text in texts:
+        if not any(text in job.name for job in jobs):
+            raise ValueError(f"only must be part of a job's name, such as {jobs[0].name!r}; got {text!r}.")
+    chosen = [job for job in jobs if not texts or any(text in job.name for text in texts)]
     cache = JobCache(out / experiment.name / mode)
     pending = _pending(chosen, cache, force, log)
     ran, failures, tracebacks = [], {}, {}
@@ -84,8 +87,8 @@ def run(
                 ran.append(job.name)
                 log(f"[{i}/{len(pending)}] {job.name}: {seconds:.1f} s")
     finally:
-        earlier = load(experiment.name, mode, out) if only else None
-        kept = {result.job.name: result for result in earlier.done if only not in result.job.name} if earlier else {}
+        earlier, names = load(experiment.name, mode, out) if any(texts) else None, {job.name for job in chosen}
+        kept = {result.job.name: result for result in earlier.done if result.job.name not in names} if earlier else {}
         results = _collect(experiment, mode, seeds, jobs, cache, kept)
         if results.done:
             save(experiment, results, out)
