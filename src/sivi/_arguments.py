@@ -151,6 +151,11 @@ def check_choice(name: str, choices: Iterable[str], value: object) -> str:
     return value
 
 
+def has_numbers(array: jax.Array | np.ndarray) -> bool:
+    """Whether an array is one of real numbers or truth values; arrays of random keys have a type of their own."""
+    return getattr(array.dtype, "kind", "O") in "biuf"
+
+
 def check_numbers(name: str, value: object, what: str = "an array of numbers") -> np.ndarray:
     """`value` as an array of real numbers in a type of their own; `what` says in an error what it must be.
 

@@ -122,8 +122,10 @@ def logistic() -> Any:
 
 
 @functools.cache
-def network() -> sivi.targets.BayesianNeuralNetwork:
-    """With 13 unknowns."""
+def network() -> Any:
+    """With 13 unknowns; None in version 0.1, on which the cases run too, and whose names they do not find."""
+    if not hasattr(sivi.targets, "BayesianNeuralNetwork"):
+        return None
     return sivi.targets.BayesianNeuralNetwork(X, X[:, 0], (3,), noise_precision=1.0, weight_precision=1.0)
 
 

@@ -6,7 +6,7 @@ import jax
 import numpy as np
 from jaxtyping import Array, PyTree
 
-from .._arguments import default_float, describe
+from .._arguments import default_float, describe, has_numbers
 from .._types import ArrayLike
 from ..targets import BayesianModel, StructuredModel
 from ._draws import check_draws, check_same_dim
@@ -78,7 +78,7 @@ def _points(model: BayesianModel, draws: PyTree) -> PyTree:
 
 def _like(of_model: Array, leaf: ArrayLike) -> Array | np.ndarray:
     """`leaf` as an array; one that is of numbers already is not copied, and lists become of the model's type."""
-    if isinstance(leaf, (jax.Array, np.ndarray)) and leaf.dtype.kind in "biuf":
+    if isinstance(leaf, (jax.Array, np.ndarray)) and has_numbers(leaf):
         return leaf
     array = np.asarray(leaf)
     return array if array.dtype.kind in "biuf" else np.asarray(leaf, of_model.dtype)

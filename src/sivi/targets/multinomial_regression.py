@@ -16,7 +16,7 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
-from .._arguments import check_count, check_numbers, check_positive, default_float, describe
+from .._arguments import check_count, check_numbers, check_positive, default_float, describe, has_numbers
 from .._backend import columns_to_pad, matmul_highest
 from .._types import ArrayLike, Scalar
 from .bayesian_model import BayesianModel
@@ -193,7 +193,7 @@ def _aligned(rows: Float[Array, "n features"]) -> Float[Array, "n padded"]:
 
 def _numbers(name: str, values: ArrayLike) -> Array | np.ndarray:
     """`values` as an array of its own type; an array is not copied."""
-    if isinstance(values, jax.Array) and values.dtype.kind in "biuf":
+    if isinstance(values, jax.Array) and has_numbers(values):
         return values
     try:
         array = check_numbers(name, values)
