@@ -42,6 +42,12 @@ def _escaped(text: str) -> str:
     return re.sub(r"(?<=[(\s])\*(?=\w+[,)])", r"\\*", text.replace("|", r"\|"))
 
 
+def _skip_fields_of_tuples(app: Any, what: str, name: str, member: Any, skip: bool, options: Any) -> bool | None:
+    """The fields of a named tuple are in its docstring; Python describes them as "Alias for field number 0"."""
+    return True if type(member).__name__ == "_tuplegetter" else None
+
+
 def setup(app: Any) -> None:
     """Connect the docstring filter, to run before napoleon's."""
     app.connect("autodoc-process-docstring", _as_rst, priority=400)
+    app.connect("autodoc-skip-member", _skip_fields_of_tuples)
