@@ -125,6 +125,7 @@ def test_judged_quantities_are_those_of_the_model():
     np.testing.assert_allclose(entry.quantities(x), expected, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_a_quick_run_writes_rows_and_a_page(tmp_path, capsys):
     output = tmp_path / "quick.json"
     cli.main(["--quick", "--no-nuts", "banana", "linear", "--output", str(output)])

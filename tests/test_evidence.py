@@ -126,6 +126,7 @@ class TestValue:
         assert abs(np.mean(z)) < 4 / np.sqrt(8)
         assert np.max(np.abs(z)) < 4
 
+    @pytest.mark.slow
     def test_elbo_is_below_that_of_the_family_and_approaches_it(self):
         family, target = linear_gaussian_family(), gaussian_target()
         exact = float(oracles.elbo(family.conditional, target))

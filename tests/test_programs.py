@@ -87,6 +87,7 @@ def test_the_one_used_longest_ago_is_dropped(cache):
     assert [by for by, _ in traces] == [1, 2, 3, 4, 5, 2]
 
 
+@pytest.mark.slow
 def test_what_a_dropped_program_was_made_of_is_freed(cache):
     class Held(eqx.Module):
         name: str

@@ -117,6 +117,7 @@ def test_jobs_have_every_case_once():
     assert cli.without(jobs, [{"target": t, "fault": f, "seed": s} for t, f, s in cases]) == []
 
 
+@pytest.mark.slow
 def test_a_fault_is_found_and_reported(tmp_path):
     rows = list(planted_rows(NEW["gaussian-2"], [("gaussian", 0), ("wide", 0)]))
     assert rows[0]["skipped"]  # a Gaussian is as good as a Gaussian

@@ -61,13 +61,16 @@ def predictions_at(target: Target, points: Float[Array, "n dim"], inputs: Any) -
             f"predict needs a model with a predict function, such as sivi.model(..., predict=); "
             f"got {type(inner).__name__}."
         )
-    return _predictions(inner, points, jax.tree.map(_as_array, _without_lists(inputs)))
+    rows = inner.rows_of_inputs(inputs)
+    if rows is not None:
+        return _predictions(inner, points, rows, inner.predict_rows.__name__)
+    return _predictions(inner, points, jax.tree.map(_as_array, _without_lists(inputs)), inner.predict.__name__)
 
 
 @compiled
-def _predictions(model: BayesianModel, points: Float[Array, "n dim"], inputs: PyTree) -> PyTree:
+def _predictions(model: BayesianModel, points: Float[Array, "n dim"], inputs: PyTree, method: str) -> PyTree:
     def one(x: Float[Array, " dim"]) -> PyTree:
-        return jax.tree.map(jnp.asarray, model.predict(model.point(x), inputs))
+        return jax.tree.map(jnp.asarray, getattr(model, method)(model.point(x), inputs))
 
     # A block of points counts the numbers of its results like rows of data.
     results = jax.tree.leaves(jax.eval_shape(one, points[0]))

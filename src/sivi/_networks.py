@@ -47,6 +47,12 @@ def as_activation(activation: str | Activation) -> Activation:
     return activation
 
 
+def named_activation(activation: str | Activation) -> str | Activation:
+    """The name of an activation that has one; any other function as it is."""
+    function = as_activation(activation)
+    return next((name for name, known in ACTIVATIONS.items() if known is function), function)
+
+
 def _check_elementwise(activation: Activation) -> None:
     like = jax.ShapeDtypeStruct((2,), default_float())
     out = output_of("activation", activation, "a vector of shape (2,)", like)

@@ -8,23 +8,22 @@ import math
 from dataclasses import dataclass, fields, replace
 from typing import TYPE_CHECKING
 
-import equinox as eqx
 import jax.numpy as jnp
 from jaxtyping import Array, Bool, Int, PRNGKeyArray
 
 from ._arguments import check_count
-from ._networks import LocationScaleSettings
 from ._renamed import RECIPE, old_names
 from .coordinates import AffineMap
 from .critics import CriticSettings, MLPCritic, StructuredCritic
-from .families import DenseGaussian, DiagonalGaussian, Family, NormalMixing, SemiImplicit
+from .families import Family
+from .families.starting import dense_start, diagonal_start
 from .objectives import Annealed, Bridged, MixtureKL, Objective, PathKL
 from .optimizers import Adam
 from .schedules import Cosine, Ramp
 from .stopping import Doubling, Plateau, StopRule
 from .targets import IsotropicGaussian, Target
 from .targets.symmetric import symmetric_inside
-from .warmup.from_optimum import warmup_from_optimum
+from .warmup.from_optimum import Optimum, warmup_from_optimum
 from .warmup.gaussian import warmup_with_status
 
 #: Up to this many unknowns separated modes are weighed against each other: rounds are annealed and runs longer, and
@@ -90,11 +89,7 @@ class Recipe:
         plateau_tolerance: With a critic: improvement of the loss, per unknown, below which the loss is on a plateau; 0
             for a run that takes all its updates.
         repeats: Independent fits, whose equal mixture is the posterior.
-        optimum_steps: For a target with symmetries: steps to the optimum that the warm-up of a repeat starts from; 0
-            for a warm-up from random points.
-        optimum_rate: Their learning rate at the start; it decays along half a cosine.
-        optimum_rows: Rows of data of each of them, at most.
-        optimum_scale: Standard deviations of the Gaussian that is fitted from there, at first.
+        optimum: For a target with symmetries: the way to the optimum that the warm-up of a repeat starts from.
     """
 
     dim: int
@@ -128,20 +123,16 @@ class Recipe:
     bridge_until: float
     plateau_tolerance: float
     repeats: int = 1
-    optimum_steps: int = 0
-    optimum_rate: float = 0.0
-    optimum_rows: int = 0
-    optimum_scale: float = 0.0
+    optimum: Optimum | None = None
 
     def for_target(self, target: Target) -> "Recipe":
-        """The recipe for a target of this size, by what it declares of itself."""
+        """The recipe for a target of this size, by what it declares."""
         return self if symmetric_inside(target) is None else self.for_symmetries()
 
     def for_symmetries(self) -> "Recipe":
-        """The recipe for a target with symmetries, such as a network: a few repeats, each around an optimum of its own.
+        """The recipe for a target with symmetries, such as a network: repeats around optima, with a critic.
 
-        Each has a mean-field Gaussian for its coordinates, and a critic. There is no path from that Gaussian: the mode
-        is found, and no other one is looked for.
+        Coordinates are those of a mean-field Gaussian. There is no path from it: the mode is found.
         """
         rows = self.num_data
         return replace(
@@ -155,10 +146,7 @@ class Recipe:
             bridge_share=0.0,
             plateau_tolerance=0.0,
             repeats=8,
-            optimum_steps=3000,
-            optimum_rate=1e-2,
-            optimum_rows=100,
-            optimum_scale=0.05,
+            optimum=Optimum(steps=3000, rate=1e-2, rows=100, scale=0.05),
         )
 
     def for_modes(self) -> "Recipe":
@@ -193,19 +181,9 @@ class Recipe:
         """The coordinates of the fit, the code of how they were found, see `sivi.warmup.status`, and whether its
         starts have found several modes.
         """
-        if self.optimum_steps and (symmetric := symmetric_inside(target)) is not None:
-            affine, code = warmup_from_optimum(
-                key,
-                target,
-                symmetric,
-                optimum_steps=self.optimum_steps,
-                optimum_rate=self.optimum_rate,
-                optimum_rows=self.optimum_rows,
-                scale=self.optimum_scale,
-                num_steps=self.warmup_steps,
-                batch_size=batch_size,
-            )
-            return affine, code, jnp.asarray(False)
+        if self.optimum is not None and (inner := symmetric_inside(target)) is not None:
+            sizes = {"settings": self.optimum, "num_steps": self.warmup_steps, "batch_size": batch_size}
+            return *warmup_from_optimum(key, target, inner, **sizes), jnp.asarray(False)
         return warmup_with_status(
             key,
             target,
@@ -216,27 +194,9 @@ class Recipe:
         )
 
     def family(self, key: PRNGKeyArray) -> Family:
-        """A semi-implicit family with a linear skip that starts at N(0, I).
-
-        For the mixture, σ is a network of z, and q(x|z) has a full covariance; with a critic, σ is the same for all z.
-        A share of the variance comes from z through the skip, the rest from σ; the network adds almost none. With z
-        shorter than x, the coordinates beyond its length have σ alone.
-        """
-        settings = LocationScaleSettings(
-            hidden=self.hidden,
-            sigma_init=math.sqrt(1.0 - self.latent_share),
-            skip_scale=math.sqrt(self.latent_share),
-            final_scale=0.01,
-        )
-        if self.mixture:
-            dense = DenseGaussian(self.latent_dim, self.dim, scale="network", key=key, **settings)
-            return SemiImplicit(NormalMixing(self.latent_dim), dense)
-        conditional = DiagonalGaussian(self.latent_dim, self.dim, key=key, **settings)
-        networks = conditional.networks
-        alone = networks.log_variance.inverse(0.0)
-        raw_scale = jnp.where(jnp.arange(self.dim) < self.latent_dim, networks.raw_scale, alone)
-        conditional = eqx.tree_at(lambda c: c.networks.raw_scale, conditional, raw_scale)
-        return SemiImplicit(NormalMixing(self.latent_dim), conditional)
+        """A semi-implicit family that starts at N(0, I); see `sivi.families.starting`."""
+        sizes = self.dim, self.latent_dim, self.hidden, self.latent_share
+        return (dense_start if self.mixture else diagonal_start)(key, *sizes)
 
     def objective(self, target: Target | None = None, family: Family | None = None) -> Objective:
         """Reverse KL by its path gradient, along the geometric path from the warm-up Gaussian to the target.

@@ -26,6 +26,7 @@ from .coordinates import AffineMap
 from .families import Family
 from .samplers.summary import DEFAULT_PROB, Summary
 from .targets import Target
+from .targets.symmetric import symmetric_inside
 
 if TYPE_CHECKING:
     from xarray import DataTree
@@ -184,7 +185,8 @@ class Posterior(OfRun):
             prob: The mass of the interval, which leaves half of the rest on either side.
         """
         draws = self.unconstrained(num_samples, key, by_repeat=True)
-        return Summary.of(np.asarray(draws), self.layout, prob=prob, independent=True)
+        symmetric = self.target is not None and symmetric_inside(self.target) is not None
+        return Summary.of(np.asarray(draws), self.layout, prob=prob, independent=True, symmetric=symmetric)
 
     @needs_key
     def predict(self, inputs: Any, key: KeyLike, *, num_samples: int = 1000) -> PyTree:

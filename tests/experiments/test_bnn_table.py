@@ -201,7 +201,7 @@ PROCESSES = {
 
 
 class TestSideBySide:
-    @pytest.mark.parametrize("name", [pytest.param("sivi-sm", marks=pytest.mark.slow), "sivi"])
+    @pytest.mark.parametrize("name", [pytest.param(name, marks=pytest.mark.slow) for name in ("sivi-sm", "sivi")])
     def test_every_member_is_what_it_is_alone(self, name, tmp_path):
         """One by one, as in `sivi.fit`: `init`, then `step` on a minibatch with the key of the update."""
         targets, keys, process = two_targets(), keys_of(2), PROCESSES[name]()

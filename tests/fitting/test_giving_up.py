@@ -60,7 +60,9 @@ def tiny(monkeypatch, limit):
     monkeypatch.setattr("sivi._fitting.start.recipe_for", recipe)
 
 
-@pytest.mark.parametrize("cut", [None, 5, 15])
+@pytest.mark.parametrize(
+    "cut", [pytest.param(None, marks=pytest.mark.slow), pytest.param(5, marks=pytest.mark.slow), 15]
+)
 def test_the_critic_takes_over_whatever_the_chunks_and_after_resuming(monkeypatch, cut):
     tiny(monkeypatch, limit=1e-6)
     settings = {"key": 3, "repeats": 2, "progress": False}

@@ -49,7 +49,7 @@ def test_a_region_of_nan_in_the_users_names():
     assert ", rate = " in message
 
 
-@pytest.mark.parametrize("below", [1.0, -9.0])
+@pytest.mark.parametrize("below", [pytest.param(1.0, marks=pytest.mark.slow), -9.0])
 def test_a_cholesky_that_fails_in_float32(below):
     """For long length scales: in some updates, or already where the fit starts."""
     grid = np.arange(8.0)
@@ -76,6 +76,7 @@ def test_steps_that_are_too_long():
     assert "draws beyond all numbers: a smaller learning rate" in message
 
 
+@pytest.mark.slow
 def test_the_status_of_the_warm_up_is_kept(tmp_path):
     target = GaussianMixture([[3.0, 0.0]], [np.eye(2)])
     settings = {"family": small_family(), "objective": SurrogateELBO(num_particles=8, num_aux=4), "progress": False}

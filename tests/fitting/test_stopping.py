@@ -263,7 +263,13 @@ class TestDoubling:
         assert int(rounds_seen(1e5 + 10 * self.noise[:300], self.rule, 4000).end) == 300
 
     @pytest.mark.parametrize(
-        ("num_steps", "ends"), [(4000, [100, 300, 700, 1500, 4000]), (50, [50]), (199, [199]), (200, [100, 200])]
+        ("num_steps", "ends"),
+        [
+            pytest.param(4000, [100, 300, 700, 1500, 4000], marks=pytest.mark.slow),
+            (50, [50]),
+            (199, [199]),
+            (200, [100, 200]),
+        ],
     )
     def test_rounds_double_and_the_last_takes_the_rest(self, num_steps, ends):
         falling = -np.log1p(np.arange(num_steps))

@@ -11,6 +11,7 @@ from sivi._fitting import start
 from sivi.defaults import replace
 from sivi.targets import BayesianNeuralNetwork
 from sivi.targets.base import TargetWrapper
+from sivi.warmup.from_optimum import Optimum
 
 
 def data(rows=30):
@@ -39,7 +40,8 @@ def quick(monkeypatch):
 
     def short(*sizes):
         recipe = defaults.recipe(*sizes)
-        changes = {"optimum_steps": 50, "warmup_steps": 20, "num_steps": 10, "repeats": 3}
+        optimum = Optimum(steps=50, rate=1e-2, rows=100, scale=0.05)
+        changes = {"optimum": optimum, "warmup_steps": 20, "num_steps": 10, "repeats": 3}
 
         class Short(type(recipe)):
             def for_symmetries(self):

@@ -97,7 +97,7 @@ def test_wrong_input(as_a_user):
         (
             (network(), draws, NEW_INPUTS, NEW_TARGETS),
             ValueError,
-            r"^model must have its precisions; noise_precision is",
+            r"^model must have its precisions; it lacks noise_precision, and",
         ),
         (
             (model, draws[:, 1:], NEW_INPUTS, NEW_TARGETS),

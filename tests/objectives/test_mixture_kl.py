@@ -64,7 +64,7 @@ def naive(family, target, noise, num_particles):
 
 
 @pytest.mark.parametrize("conditional", ["DiagonalGaussian-network", "DenseGaussian-network", "StudentT-network"])
-@pytest.mark.parametrize("num_aux", [0, 3])
+@pytest.mark.parametrize("num_aux", [0, pytest.param(3, marks=pytest.mark.slow)])
 def test_is_what_loops_over_draws_and_components_give(x64, conditional, num_aux):
     key = jax.random.key(2)
     family, target = sivi.SemiImplicit(MIXINGS["ImplicitMixing"](key), CONDITIONALS[conditional](key)), Multimodal()

@@ -34,6 +34,7 @@ def in_targets_units(model):
     return float(model.units.target_sd / jnp.sqrt(model.noise_precision))
 
 
+@pytest.mark.slow
 def test_the_noise_of_generated_data_is_found():
     """The dev part of 12 rows alone would give it to about a fifth; five data sets together to better than a tenth."""
     found = []
@@ -106,7 +107,7 @@ def test_many_rows_are_seen_by_networks_though_not_by_the_chains(monkeypatch):
 def test_rows_left_aside_are_a_tenth_and_no_others():
     def rows_of(num_data, **settings):
         model = BayesianNeuralNetwork(np.arange(num_data)[:, None], np.arange(num_data), (2,), **settings)
-        return shared.Rows.of(jax.random.key(0), model)
+        return shared.RowsAside.of(jax.random.key(0), model)
 
     rows = rows_of(95)
     assert len(rows.dev) == 9

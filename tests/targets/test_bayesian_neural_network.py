@@ -1,5 +1,6 @@
 import itertools
 import math
+import pickle
 
 import equinox as eqx
 import jax
@@ -335,7 +336,7 @@ BAD_CALLS = [
     ((INPUTS, NAN_TARGETS), {}, r"^targets must be finite; \d+ of 12 numbers are not\.$"),
     ((INPUTS[:1], TARGETS[:1]), {}, r"^inputs must have at least two rows; got 1\.$"),
     ((INPUTS[:, 0], TARGETS), {}, r"^inputs must have shape \(num_data, features\); got an array .* \(12,\)\.$"),
-    ((INPUTS[:, :0], TARGETS), {}, r"^inputs must have shape \(num_data, features\); got an array .* \(12, 0\)\.$"),
+    ((INPUTS[:, :0], TARGETS), {}, r"^inputs must have at least one row and one column; got an array .* \(12, 0\)\.$"),
     ((INPUTS, TARGETS[:, None]), {}, r"^targets must have shape \(12,\), one number for each row; got .* \(12, 1\)\.$"),
     ((INPUTS, TARGETS[1:]), {}, r"^targets must have shape \(12,\), one number for each row; got .* \(11,\)\.$"),
     ((INPUTS, np.full(12, 3.0)), {}, r"^targets must not all be equal; got 3 in all 12 rows\.$"),
@@ -426,3 +427,73 @@ def test_wrong_types(as_a_user):
         model.predict(p, np.ones((2, 2)))
     with pytest.raises(ValueError, match=r"^method must be 'hmc' or 'svgd'; got 'laplace'\.$"):
         network().with_precisions(0, method="laplace")
+
+
+class TestNewInputs:
+    """Inputs of `Posterior.predict`, which are standardised on the host."""
+
+    def fitted(self, x, **settings):
+        model = BayesianNeuralNetwork(
+            x, np.sin(np.arange(len(x))), (3,), "tanh", noise_precision=4.0, weight_precision=1.0
+        )
+        return sivi.fit(model, key=0, repeats=1, whiten=None, num_steps=2, progress=False)
+
+    def test_are_standardised_in_double_precision(self):
+        """Dates in seconds differ by less than single precision holds."""
+        seconds = 1.7e9 + 60.0 * np.arange(40.0)[:, None]
+        far, near = self.fitted(seconds), self.fitted(seconds - 1.7e9)
+        np.testing.assert_allclose(
+            far.predict(seconds, key=1), near.predict(seconds - 1.7e9, key=1), rtol=1e-4, atol=1e-5
+        )
+
+    def test_in_a_constant_column_are_ignored(self):
+        x = np.stack([np.arange(20.0), np.full(20, 7.0)], axis=1)
+        posterior = self.fitted(x)
+        moved = x + np.array([0.0, 1000.0])
+        np.testing.assert_array_equal(posterior.predict(moved, key=1), posterior.predict(x, key=1))
+        model = posterior.target
+        weights = model.point(model.random_start(jax.random.key(0)))
+        traced = jax.jit(lambda inputs: model.predict(weights, inputs))(jnp.asarray(moved))
+        np.testing.assert_allclose(traced, model.predict(weights, x), rtol=1e-5)
+
+    def test_that_are_no_numbers_are_refused(self):
+        posterior = self.fitted(np.arange(20.0)[:, None])
+        for inputs, sentence in [
+            ([[np.nan]], r"^inputs must be finite; 1 of 1 numbers are not\.$"),
+            ([["a"]], r"^inputs must be an array of numbers; got"),
+            (None, r"^inputs must be an array of numbers; got"),
+            ([[1.0, 2.0]], r"^inputs must have shape \(n, 1\); got"),
+            (np.ones((0, 1)), r"^inputs must have at least one row and one column; got"),
+        ]:
+            with pytest.raises((TypeError, ValueError), match=sentence):
+                posterior.predict(inputs, key=1)
+
+
+def test_a_network_is_pickled_with_its_posterior():
+    model = BayesianNeuralNetwork(
+        np.arange(20.0)[:, None], np.sin(np.arange(20.0)), (3,), noise_precision=4.0, weight_precision=1.0
+    )
+    again = pickle.loads(pickle.dumps(model))  # noqa: S301
+    x = model.random_start(jax.random.key(0))
+    assert float(again.log_prob(x)) == float(model.log_prob(x))
+    by_function = BayesianNeuralNetwork(
+        np.arange(20.0)[:, None], np.sin(np.arange(20.0)), (3,), jax.nn.relu, noise_precision=4.0, weight_precision=1.0
+    )
+    assert by_function.network == model.network
+    posterior = sivi.fit(model, key=0, repeats=2, num_steps=2, whiten=None, progress=False)
+    kept = pickle.loads(pickle.dumps(posterior))  # noqa: S301
+    np.testing.assert_array_equal(kept.predict([[0.5]], key=1), posterior.predict([[0.5]], key=1))
+    summary = posterior.summary(num_samples=100)
+    assert "r_hat" not in summary.columns
+    assert "in a mode of its own" in summary.said
+
+
+def test_a_module_has_finite_arrays_and_a_regression_no_scores_of_classes():
+    module = eqx.nn.MLP(1, "scalar", 3, 1, key=jax.random.key(0))
+    broken = eqx.tree_at(lambda m: m.layers[0].bias, module, jnp.full(3, jnp.nan))
+    x, y = np.arange(20.0)[:, None], np.sin(np.arange(20.0))
+    with pytest.raises(ValueError, match=r"^network: layers\.0\.bias must be finite; 3 of 3 numbers are not\.$"):
+        BayesianNeuralNetwork(x, y, network=broken)
+    model = BayesianNeuralNetwork(x, y, (3,), noise_precision=4.0, weight_precision=1.0)
+    with pytest.raises(ValueError, match="a regression is scored by regression_scores"):
+        sivi.metrics.classification_scores(model, np.zeros((2, model.dim)), model.as_data(x, y))

@@ -9,10 +9,11 @@ from jaxtyping import Array, Float
 
 from sivi.coordinates import DiagonalMap
 from sivi.targets import BayesianModel, HasSymmetries
-from sivi.warmup.from_optimum import ascend, warmup_from_optimum
+from sivi.warmup.from_optimum import Optimum, ascend, warmup_from_optimum
 from sivi.warmup.status import SETTLED
 
-SETTINGS = {"optimum_steps": 600, "optimum_rate": 3e-2, "optimum_rows": 5, "scale": 0.05, "num_steps": 200}
+OPTIMUM = Optimum(steps=600, rate=3e-2, rows=5, scale=0.05)
+SETTINGS = {"settings": OPTIMUM, "num_steps": 200}
 
 
 class TwoSigns(HasSymmetries):
@@ -83,7 +84,7 @@ def test_an_optimum_in_minibatches():
     """w₀ w₁ at the optimum of the whole density, of which a step sees five rows."""
     x = jnp.linspace(-1.0, 1.0, 40)
     target = Line({"x": x, "y": 0.7 * x})
-    optimum = jax.jit(lambda key: ascend(key, target, target.random_start(key), 600, 3e-2, 5))(jax.random.key(1))
+    optimum = jax.jit(lambda key: ascend(key, target, target.random_start(key), OPTIMUM))(jax.random.key(1))
     np.testing.assert_allclose(optimum[0] * optimum[1], 0.7, atol=0.02)
     np.testing.assert_allclose(target.score(optimum) / 40.0, 0.0, atol=0.05)
 
@@ -95,7 +96,7 @@ def test_steps_that_are_not_finite_are_not_taken():
 
     target = Cliff(jnp.array([-6.0, 1.0]), jnp.ones(2))
     start = jnp.array([1.0, 1.0])
-    np.testing.assert_array_equal(ascend(jax.random.key(0), target, start, 10, 1e-2, 5), start)
+    np.testing.assert_array_equal(ascend(jax.random.key(0), target, start, OPTIMUM), start)
     affine, _ = warmup_from_optimum(jax.random.key(0), target, target, **SETTINGS, batch_size=None)
     assert np.isfinite(np.asarray(affine.mean)).all()
     assert (np.asarray(affine.scale) > 0).all()

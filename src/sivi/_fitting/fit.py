@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 
 from jaxtyping import Array, PyTree
 
-from .._arguments import as_key, check_count, check_flag
+from .._arguments import check_count, check_flag
 from .._errors import FitDiverged, FitWarning
 from .._interrupts import interrupts_kept
 from .._progress import ProgressBar
@@ -114,7 +114,7 @@ def fit(
             with ProgressBar(None, 0, progress, unit="update") as bar:
                 visits = Visits(chunk_size, bar, tuple(callbacks), file)
                 if resume is None:
-                    target = target.prepared(as_key(key))
+                    target = target.prepared(key)
                     (run, affines), history = start(target, given, chunk_size, bar), {}
                 else:
                     target, run, affines, history = resumed(target, resume, given)

@@ -51,7 +51,7 @@ class WarmUp:
     @staticmethod
     def of(recipe: Recipe, keys: RepeatKeys, target: Target, batch_size: int | None) -> "WarmUp":
         """The warm-up of these repeats; on the host what is random in it, if that is not too much."""
-        if recipe.warmup_rank is not None or recipe.optimum_steps:
+        if recipe.warmup_rank is not None or recipe.optimum is not None:
             return WarmUp(recipe, keys, target, batch_size, None, None)
         sizes = recipe.warmup_starts, recipe.warmup_steps, recipe.dim
         numbers = stack_trees([WarmupNumbers.on_host(key, *sizes) for key in unstack(keys)])

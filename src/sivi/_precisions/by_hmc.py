@@ -10,9 +10,9 @@ from ..samplers import hmc
 from ..targets import BayesianNeuralNetwork
 from .descent import descended
 from .joint import JointPrecisions
-from .shared import Middle, Rows, finished, starts
+from .shared import Middle, RowsAside, finished, starts
 
-#: Rows that the chains see, at most: enough for a few precisions, each of which is that of many weights.
+#: RowsAside that the chains see, at most: enough for a few precisions, each of which is that of many weights.
 MOST_ROWS = 2000
 
 _CHAINS, _WARMUP, _SAMPLES, _LEAPFROG = 4, 300, 200, 40
@@ -23,7 +23,7 @@ _MORE_STEPS, _MORE_RATE, _MORE_ROWS = 3000, 0.005, 200
 def precisions_by_hmc(model: BayesianNeuralNetwork, key: PRNGKeyArray) -> BayesianNeuralNetwork:
     """The model with the precisions that it lacks, by weights and log precisions drawn together."""
     rows_key, start_key, chain_key, more_key = jax.random.split(key, 4)
-    rows = Rows.of(rows_key, model)
+    rows = RowsAside.of(rows_key, model)
     joint = JointPrecisions.of(model.with_rows(rows.fit[:MOST_ROWS]))
     run = hmc(
         joint,

@@ -9,7 +9,7 @@ from ..optimizers import AdaGrad
 from ..samplers import svgd
 from ..targets import BayesianNeuralNetwork
 from .joint import JointPrecisions
-from .shared import Middle, Rows, finished, starts
+from .shared import Middle, RowsAside, finished, starts
 
 _PARTICLES, _STEPS, _ROWS, _RATE = 20, 2000, 100, 1e-3
 
@@ -22,7 +22,7 @@ def precisions_by_svgd(model: BayesianNeuralNetwork, key: PRNGKeyArray) -> Bayes
     few as the method's authors have them, and log λ is at most 2 away from its start at 1, whatever the data say.
     """
     rows_key, start_key, run_key = jax.random.split(key, 3)
-    rows = Rows.of(rows_key, model)
+    rows = RowsAside.of(rows_key, model)
     joint = JointPrecisions.of(model.with_rows(rows.fit), by_layer=False)
     run = svgd(
         joint,

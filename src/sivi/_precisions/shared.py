@@ -13,7 +13,7 @@ from .descent import descended
 from .joint import JointPoint, JointPrecisions
 from .refitted import refitted_noise_precision
 
-#: Rows for the noise precision are one in so many; of fewer rows than that, none.
+#: RowsAside for the noise precision are one in so many; of fewer rows than that, none.
 ROWS_PER_DEV_ROW = 10
 #: Of those, at most.
 MOST_DEV_ROWS = 2000
@@ -23,14 +23,14 @@ _STARTING_NOISE = 10.0
 _STARTING_STEPS, _STARTING_RATE = 200, 0.02
 
 
-class Rows(NamedTuple):
+class RowsAside(NamedTuple):
     """Rows to learn from, and those left aside for the noise precision."""
 
     fit: Int[np.ndarray, " fit"]
     dev: Int[np.ndarray, " dev"]
 
     @classmethod
-    def of(cls, key: PRNGKeyArray, model: BayesianNeuralNetwork) -> "Rows":
+    def of(cls, key: PRNGKeyArray, model: BayesianNeuralNetwork) -> "RowsAside":
         """A tenth of the rows at random is left aside, if the noise precision is asked for."""
         order = np.asarray(jax.random.permutation(key, model.num_data))
         num_dev = model.num_data // ROWS_PER_DEV_ROW if "noise_precision" in model.left_out else 0
@@ -65,7 +65,7 @@ class Middle(NamedTuple):
 
 
 def finished(
-    model: BayesianNeuralNetwork, rows: Rows, middle: Middle, weights: Float[Array, "draws dim"], how: str
+    model: BayesianNeuralNetwork, rows: RowsAside, middle: Middle, weights: Float[Array, "draws dim"], how: str
 ) -> BayesianNeuralNetwork:
     """The model with the medians, the noise precision fitted to the rows that were left aside, if there are some."""
     noise = middle.noise_precision

@@ -84,9 +84,8 @@ def add_to(commands: Any) -> None:
     command.add_argument(
         "--repeats",
         type=int,
-        default=1,
         metavar="N",
-        help="independent fits, whose agreement the table shows (default: %(default)s)",
+        help="independent fits, whose agreement the table shows (default: 1, or 8 for a network)",
     )
     command.add_argument("--batch-size", type=int, metavar="N", help="rows of data per update, for a model with data")
     command.add_argument("--no-whiten", action="store_true", help="fit in the coordinates of the model as they are")

@@ -8,7 +8,7 @@ import numpy as np
 from jaxtyping import Array, Float, Int, PyTree
 
 from .._arguments import check_count, describe
-from ..targets import BayesianModel
+from ..targets import BayesianModel, BayesianNeuralNetwork
 from ..targets.labels import check_labels
 from ._held_out import HeldOut, check_held_out
 from ._predictive_sums import predictive_sums
@@ -92,6 +92,8 @@ def classification_scores(
         (0.5, 0.625, 0.0)
     """
     num_bins = check_count("num_bins", num_bins)
+    if isinstance(model, BayesianNeuralNetwork) and model.likelihood.has_noise:
+        raise ValueError("model must be one of classes; a regression is scored by regression_scores.")
     held_out = check_held_out(model, draws, data)
     outputs = _outputs(model, held_out)
     labels = np.asarray(_labels(model, held_out.data))

@@ -64,9 +64,7 @@ def regression_scores(
         )
     if model.left_out:
         names = " and ".join(model.left_out)
-        raise ValueError(
-            f"model must have its precisions; {names} is left out, and posterior.target has what was found."
-        )
+        raise ValueError(f"model must have its precisions; it lacks {names}, and posterior.target has what was found.")
     held_out = check_held_out(model, draws, model.as_data(inputs, targets))
     sums = predictive_sums(model, held_out, ())
     log_densities = sums.log_means - np.log(float(model.units.target_sd))

@@ -93,7 +93,7 @@ class MixtureKL(Objective):
         return {
             "loss": bound if "negative_elbo" in recorded else divergence,
             "negative_elbo": bound,
-            "own_weight": Curve("weight of the own component", "below 0.25; near 1 the bound is loose"),
+            "own_weight": Curve("weight of the own component", "below 0.13; near 1 the bound is loose"),
         }
 
     def init(self, key: PRNGKeyArray, family: Family, target: Target) -> LossState:

@@ -58,6 +58,7 @@ class Summary:
         prob: float = DEFAULT_PROB,
         independent: bool = False,
         interacting: bool = False,
+        symmetric: bool = False,
     ) -> "Summary":
         """The summary of draws.
 
@@ -67,6 +68,7 @@ class Summary:
             prob: The mass of the interval.
             independent: Whether the draws of a chain are independent, as those of a fit.
             interacting: Whether the "chains" are particles that depend on each other.
+            symmetric: Whether chains sit in equal modes, so that to compare them by unknowns says nothing.
         """
         if not 0.0 < prob < 1.0:
             raise ValueError(f"prob must be between 0 and 1; got {prob}.")
@@ -79,7 +81,7 @@ class Summary:
         are_chains = not (independent or interacting)
         if are_chains:
             columns["ess_bulk"] = effective_sample_size(values)
-        if num_chains > 1 and not interacting:
+        if num_chains > 1 and not (interacting or symmetric):
             columns["r_hat"] = split_rhat(values)
         if are_chains:
             columns["mcse_mean"] = mean_error(values)
@@ -88,6 +90,8 @@ class Summary:
         said += f"; interval: {100 * prob:g} %, equal tails"
         if independent:
             said += f"; error of a mean: sd / {np.sqrt(num_chains * num_samples):.0f}"
+        if symmetric:
+            said += "; each fit is in a mode of its own among equal ones, so look at predictions"
         return Summary(tuple(layout.element_names()), columns, said)
 
     def to_pandas(self) -> "DataFrame":

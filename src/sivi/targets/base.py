@@ -10,7 +10,7 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from .._errors import MissingLogProb
 from .._layout import Layout
-from .._types import Scalar
+from .._types import KeyLike, Scalar
 
 
 class Target(eqx.Module):
@@ -68,7 +68,7 @@ class Target(eqx.Module):
         """Quantities that are computed from one point, by name, beside its variables; none unless a target has some."""
         return {}
 
-    def prepared(self, key: PRNGKeyArray) -> "Target":
+    def prepared(self, key: KeyLike) -> "Target":
         """The target that `fit` takes in place of this one: itself, unless settings were left out that data tell."""
         return self
 
@@ -120,7 +120,7 @@ class TargetWrapper(Target):
     def derived(self, x: Float[Array, " dim"]) -> dict[str, Array]:
         return self.target.derived(self.inner_point(x))
 
-    def prepared(self, key: PRNGKeyArray) -> "Target":
+    def prepared(self, key: KeyLike) -> "Target":
         inner = self.target.prepared(key)
         return self if inner is self.target else eqx.tree_at(lambda wrapper: wrapper.target, self, inner)
 

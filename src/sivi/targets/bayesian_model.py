@@ -66,6 +66,13 @@ class BayesianModel(HasObservations):
             return self.predict(x, data[0])
         raise MissingFromModel(f"{type(self).__name__} has no predict_rows method, and its data are no pair.")
 
+    def rows_of_inputs(self, inputs: Any) -> Any:
+        """New inputs, not traced by JAX, as rows for `predict_rows`; None for a model whose `predict` takes all inputs.
+
+        A model that checks inputs, or changes their units in more precision than it computes in, overrides this.
+        """
+        return None
+
     def sample_datum(self, key: PRNGKeyArray, x: PyTree, datum: Any) -> Array:
         """A new observation in place of that of one datum, whose covariates it has; a model that can draws it here."""
         raise MissingFromModel(f"{type(self).__name__} cannot draw new data, since it has no sample_datum.")

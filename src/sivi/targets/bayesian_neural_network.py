@@ -18,17 +18,16 @@ from .found_precisions import FoundPrecisions
 from .gamma_prior import GammaPrior
 from .likelihoods import OutputLikelihood
 from .network_settings import (
-    as_inputs,
     as_judged,
     as_likelihood,
     as_network,
     as_noise_precision,
-    as_targets,
     as_weight_precision,
     num_classes_of,
     scale_of,
 )
 from .networks import NamedNetwork, Weights
+from .rows import as_inputs, as_targets
 from .structured_model import StructuredModel
 from .symmetric import HasSymmetries
 from .units import Units
@@ -43,8 +42,9 @@ class BayesianNeuralNetwork(StructuredModel, HasSymmetries):
         softmax    P(y = k) = exp(f_w(x)_k) / Σ_j exp(f_w(x)_j)
 
     Inputs, and the targets of a regression, are standardised by the rows given here, column by column; a constant
-    column of inputs becomes zeros. Weights, noise precision and `data` are in these units. `predict`,
-    `sample_predictive`, `observed`, `replicate` and `sivi.metrics.regression_scores` are in those of what was given.
+    column of inputs becomes zeros, here and where the network predicts. Weights, noise precision, `data` are in these
+    units. `predict`, `sample_predictive`, `observed`, `replicate` and `sivi.metrics.regression_scores` are in those of
+    what was given.
 
     The unknowns are a dict: `weight_1` (features, width) and `bias_1` (width,) of the first layer, and so on; with an
     inferred noise precision also `noise_precision`.
@@ -117,7 +117,7 @@ class BayesianNeuralNetwork(StructuredModel, HasSymmetries):
         self.noise_precision = as_noise_precision(noise_precision, self.likelihood)
         y = jnp.asarray(target_scale.apply(y), default_float()) if classes is None else jnp.asarray(y, jnp.int32)
         self.data = {"x": jnp.asarray(standardised, default_float()), "y": y}
-        self.units = Units.of(input_scale, target_scale)
+        self.units = Units.of(input_scale, target_scale, np.ptp(x, axis=0) == 0.0)
         judged = as_judged(judged_at, standardised, input_scale, self.likelihood)
         self.judged_inputs = jnp.asarray(judged, default_float())
         self.found = None
@@ -161,7 +161,7 @@ class BayesianNeuralNetwork(StructuredModel, HasSymmetries):
 
         return with_precisions(self, key, method)
 
-    def prepared(self, key: PRNGKeyArray) -> "BayesianNeuralNetwork":
+    def prepared(self, key: KeyLike) -> "BayesianNeuralNetwork":
         return self.with_precisions(key) if self.left_out else self
 
     def completed(
@@ -218,6 +218,9 @@ class BayesianNeuralNetwork(StructuredModel, HasSymmetries):
     def predict(self, x: Weights, inputs: Num[ArrayLike, "n features"]) -> Float[Array, "n *classes"]:
         """The mean of the targets at new inputs, in the units of those given; of `"softmax"`, probabilities."""
         return self.predict_rows(x, {"x": self.units.standardised(inputs)})
+
+    def rows_of_inputs(self, inputs: Any) -> dict[str, Array]:
+        return {"x": self.units.standardised(inputs)}
 
     def predict_rows(self, x: Weights, data: dict[str, Array]) -> Float[Array, "n *classes"]:
         """`predict` for rows as `data` has them, in standardised units."""

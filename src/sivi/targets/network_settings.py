@@ -10,13 +10,11 @@ from jaxtyping import Array, Float
 from .._arguments import (
     check_choice,
     check_count,
-    check_finite,
-    check_numbers,
     check_positive,
     default_float,
     describe,
 )
-from .._networks import as_activation, as_widths
+from .._networks import as_widths, named_activation
 from .._scale import Scale
 from .._types import Activation
 from .gamma_prior import GammaPrior
@@ -24,27 +22,11 @@ from .judged_inputs import judged_inputs
 from .labels import check_labels
 from .likelihoods import Classes, NormalNoise, OutputLikelihood, StudentTNoise
 from .networks import LayeredNetwork, ModuleNetwork, NamedNetwork
+from .rows import as_inputs
 
 #: Functions at the inputs where a network is judged, at most: for many classes there are fewer inputs.
 _MOST_FUNCTIONS, _FEWEST_INPUTS = 64, 8
 LIKELIHOODS = ("normal", "student-t", "softmax")
-
-
-def as_inputs(name: str, values: object, features: int | None = None) -> Float[np.ndarray, "n features"]:
-    """Rows of inputs in double precision."""
-    array = check_numbers(name, values)
-    if array.ndim != 2 or 0 in array.shape or features not in (None, array.shape[1]):
-        width = "features" if features is None else features
-        raise ValueError(f"{name} must have shape (num_data, {width}); got {describe(array)}.")
-    return check_finite(name, array.astype(np.float64))
-
-
-def as_targets(name: str, values: object, num_data: int) -> Float[np.ndarray, " n"]:
-    """One number for each row of inputs, in double precision."""
-    array = check_numbers(name, values)
-    if array.shape != (num_data,):
-        raise ValueError(f"{name} must have shape ({num_data},), one number for each row; got {describe(array)}.")
-    return check_finite(name, array.astype(np.float64))
 
 
 def scale_of(name: str, values: Float[np.ndarray, "n *columns"] | None) -> Scale:
@@ -94,7 +76,7 @@ def as_network(
     """The user's module, or layers of these widths."""
     if network is not None:
         return ModuleNetwork.of(network, num_inputs, num_outputs)
-    return LayeredNetwork((num_inputs, *as_widths(hidden), num_outputs), as_activation(activation))
+    return LayeredNetwork((num_inputs, *as_widths(hidden), num_outputs), named_activation(activation))
 
 
 def as_weight_precision(value: object, network: NamedNetwork) -> Float[Array, " groups"] | None:

@@ -14,7 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from jaxtyping import Array, Float, PRNGKeyArray, PyTree
 
-from .._arguments import default_float, describe, output_of
+from .._arguments import check_finite, default_float, describe, output_of
+from .._networks import ACTIVATIONS
 from .._types import Activation
 
 #: Arrays of a network, by name.
@@ -65,11 +66,11 @@ class LayeredNetwork(NamedNetwork):
 
     Attributes:
         widths: Of the inputs, the hidden layers and the outputs.
-        activation: Of the hidden layers.
+        activation: Of the hidden layers; by its name where it has one, since JAX's functions cannot be pickled.
     """
 
     widths: tuple[int, ...] = eqx.field(static=True)
-    activation: Activation = eqx.field(static=True)
+    activation: str | Activation = eqx.field(static=True)
     groups_are_layers: ClassVar[bool] = True
 
     @property
@@ -83,9 +84,10 @@ class LayeredNetwork(NamedNetwork):
 
     def outputs(self, weights: Weights, inputs: Float[Array, "features n"]) -> Float[Array, "outputs n"]:
         hidden, last = inputs, len(self.widths) - 1
+        activation = ACTIVATIONS[self.activation] if isinstance(self.activation, str) else self.activation
         for i in range(1, last + 1):
             hidden = weights[f"weight_{i}"].T @ hidden + weights[f"bias_{i}"][:, None]
-            hidden = hidden if i == last else self.activation(hidden)
+            hidden = hidden if i == last else activation(hidden)
         return hidden
 
     def random_weights(self, key: PRNGKeyArray) -> Weights:
@@ -129,6 +131,8 @@ class ModuleNetwork(NamedNetwork):
                 f"'noise_precision'; got {', '.join(names) or 'no such array'}."
             )
         initial = {name: leaf.astype(default_float()) for name, (_, leaf) in zip(names, paths, strict=True)}
+        for name, leaf in initial.items():
+            check_finite(f"network: {name}", np.asarray(leaf))
         made = cls(initial, constants, structure, jax.tree.structure(trained), names)
         vector = jax.ShapeDtypeStruct((num_inputs,), default_float())
         out = output_of("network", made.module(initial), f"an input vector of shape ({num_inputs},)", vector)

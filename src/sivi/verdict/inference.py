@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from jaxtyping import Array, Float, PyTree
 
 from .._arguments import needs_key
+from .._at_draws import predictions_at
 from .._layout import Layout
 from .._types import KeyLike
 from ..posterior import Posterior
 from ..samplers import SamplerRun
+from ..targets import Target
 from . import limits
 from .refined import Refined
 from .result import Cost, Verdict
@@ -101,6 +103,23 @@ class Inference:
     def unconstrained(self, num_samples: int, key: KeyLike) -> Float[Array, "num_samples dim"]:
         """The draws of `sample` as plain vectors of real numbers, (num_samples, dim)."""
         return self.result.unconstrained(num_samples, key)
+
+    @needs_key
+    def predict(self, inputs: Any, key: KeyLike, *, num_samples: int = 1000) -> PyTree:
+        """The predictions of the model's `predict` for new inputs, at each of the draws; see `Posterior.predict`.
+
+        Args:
+            inputs: What `predict` takes: an array, or a pytree of arrays.
+            key: An int or a JAX key.
+            num_samples: Draws.
+        """
+        return predictions_at(self._target("predictions"), self.unconstrained(num_samples, key), inputs)
+
+    def _target(self, what: str) -> Target:
+        target = None if self.posterior is None else self.posterior.target
+        if target is None:
+            raise ValueError(f"the target is needed for {what}, and this inference has no fit with its target.")
+        return target
 
     def to_arviz(self, num_samples: int = 1000, key: KeyLike = 0) -> "DataTree":
         """The draws as an ArviZ 1.x `DataTree`; needs the packages of `pip install 'sivi[arviz]'`.

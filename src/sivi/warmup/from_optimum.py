@@ -6,6 +6,8 @@ from random initial weights by stochastic gradients, and a diagonal Gaussian fro
 `sivi.warmup.low_rank`.
 """
 
+from typing import NamedTuple
+
 import jax
 import jax.numpy as jnp
 import optax
@@ -19,15 +21,28 @@ from .low_rank import fit_diagonal
 from .status import drift_noise, start_code
 
 
+class Optimum(NamedTuple):
+    """How an optimum is found, and what starts from it.
+
+    Attributes:
+        steps: Of Adam, from a random point.
+        rate: Its learning rate at first; it decays along half a cosine.
+        rows: Rows of data of each step, at most.
+        scale: Standard deviations, at first, of the Gaussian that is fitted from there.
+    """
+
+    steps: int
+    rate: float
+    rows: int
+    scale: float
+
+
 def warmup_from_optimum(
     key: PRNGKeyArray,
     target: Target,
     start: HasSymmetries,
     *,
-    optimum_steps: int,
-    optimum_rate: float,
-    optimum_rows: int,
-    scale: float,
+    settings: Optimum,
     num_steps: int,
     batch_size: int | None,
 ) -> tuple[DiagonalMap, Int[Array, ""]]:
@@ -37,19 +52,16 @@ def warmup_from_optimum(
         key: Random key.
         target: The target.
         start: The target with symmetries inside it, which draws the start.
-        optimum_steps: Steps of Adam to the optimum, with a rate that decays along half a cosine.
-        optimum_rate: The rate at first.
-        optimum_rows: Rows of data of each of these steps, at most.
-        scale: Standard deviations of the Gaussian at first.
+        settings: How the optimum is found.
         num_steps: Steps of the Gaussian.
         batch_size: Rows of data of each of those; None for all.
     """
     start_key, ascent_key, rows_key, fit_key = jax.random.split(key, 4)
-    optimum = ascend(ascent_key, target, start.random_start(start_key), optimum_steps, optimum_rate, optimum_rows)
+    optimum = ascend(ascent_key, target, start.random_start(start_key), settings)
     windows = None
     if batch_size is not None and target.num_data is not None:
         windows = BatchWindows.for_run(rows_key, target.num_data, batch_size, num_steps)
-    scales = jnp.full((1, target.dim), scale, default_float())
+    scales = jnp.full((1, target.dim), settings.scale, default_float())
     fitted = fit_diagonal(fit_key, target, optimum[None], windows, num_steps, scales)
     mean, root, evidence = (jax.tree.map(lambda leaf: leaf[0], part) for part in fitted)
     usable = jnp.all(jnp.isfinite(mean)) & jnp.all(jnp.isfinite(root)) & jnp.all(root > 0)
@@ -57,29 +69,22 @@ def warmup_from_optimum(
     return DiagonalMap(jnp.where(usable, mean, optimum), jnp.where(usable, root, scales[0])), code
 
 
-def ascend(
-    key: PRNGKeyArray,
-    target: Target,
-    start: Float[Array, " dim"],
-    num_steps: int,
-    learning_rate: float,
-    num_rows: int,
-) -> Float[Array, " dim"]:
+def ascend(key: PRNGKeyArray, target: Target, start: Float[Array, " dim"], settings: Optimum) -> Float[Array, " dim"]:
     """An optimum of the target's density: Adam on its score, divided by the number of data, from random rows.
 
     A step that is not finite is not taken.
     """
     rows = target.num_data or 1
-    optimizer = optax.adam(optax.cosine_decay_schedule(learning_rate, num_steps))
+    optimizer = optax.adam(optax.cosine_decay_schedule(settings.rate, settings.steps))
 
     def step(state: tuple[Array, optax.OptState], index: Int[Array, ""]) -> tuple[tuple[Array, optax.OptState], None]:
         x, memory = state
         batch = None
-        if target.num_data is not None and num_rows < rows:
-            batch = jax.random.randint(jax.random.fold_in(key, index), (num_rows,), 0, rows)
+        if target.num_data is not None and settings.rows < rows:
+            batch = jax.random.randint(jax.random.fold_in(key, index), (settings.rows,), 0, rows)
         gradient = -target.score(x, batch) / rows
         finite = jnp.all(jnp.isfinite(gradient))
         change, new = optimizer.update(jnp.where(finite, gradient, 0.0), memory, x)
         return (jnp.where(finite, optax.apply_updates(x, change), x), new), None
 
-    return jax.lax.scan(step, (start, optimizer.init(start)), jnp.arange(num_steps))[0][0]
+    return jax.lax.scan(step, (start, optimizer.init(start)), jnp.arange(settings.steps))[0][0]
