@@ -137,6 +137,7 @@ def test_a_quick_run_writes_rows_and_a_page(tmp_path, capsys):
     assert all(f"| {name} |" in text for name in ("banana", "linear"))
 
 
+@pytest.mark.slow
 def test_nuts_is_measured_alike():
     row = judged(run_job({"posterior": "multimodal", "key": 0, "method": "nuts", "quick": True}))
     assert "failed" not in row

@@ -55,6 +55,7 @@ def test_centred_and_non_centred_schools_are_one_model():
     np.testing.assert_allclose(left, right, rtol=1e-4)
 
 
+@pytest.mark.slow
 def test_draws_of_the_schools_agree_with_quadrature():
     """The mean of mu and P(tau < 5) against a plain sum over a grid of (mu, tau): within 5 standard errors."""
     mu, tau = np.linspace(-30, 40, 1401), np.linspace(0.005, 200, 20_001)

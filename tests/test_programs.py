@@ -134,6 +134,7 @@ def test_memory_maps_of_dropped_programs_are_given_back(cache):
     assert maps() < counts[3]
 
 
+@pytest.mark.slow
 def test_many_memory_maps_drop_the_older_half(cache, monkeypatch):
     scaled, traces = counted()
     for by in (1, 2, 3):

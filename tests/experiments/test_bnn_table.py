@@ -255,6 +255,7 @@ class TestSideBySide:
 
 
 class TestProcesses:
+    @pytest.mark.slow
     def test_langevin_step(self):
         target = member(two_targets(), 0)
         process = Langevin(jnp.int32(1))

@@ -302,6 +302,7 @@ class TestTheRun:
             posterior = fitted(lambda x: -0.5 * x[0] ** 2, 2, 300, chunk_size=100, callbacks=[lambda report: True])
         assert (posterior.step, kinds(posterior)) == (100, ["unused-unknown"])
 
+    @pytest.mark.slow
     def test_a_score_alone_and_a_family_of_another_kind(self):
         target = sivi.targets.ScoreFunction(lambda x: jnp.stack([-x[0], 0.0 * x[1]]), dim=2)
         key = jax.random.key(0)

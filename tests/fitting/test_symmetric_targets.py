@@ -81,6 +81,7 @@ class TestRepeats:
         assert np.ptp(means, axis=0).max() > 0.05
         assert posterior.sample(6, key=1)["weight_1"].shape == (6, 1, 4)
 
+    @pytest.mark.slow
     def test_are_those_that_are_asked_for(self, quick):
         assert quick(network(**GIVEN), repeats=2).repeats == 2
         assert quick(network(**GIVEN), whiten=None).repeats == 1

@@ -95,7 +95,7 @@ def test_traces_of_a_posterior_say_what_is_good_and_where_rounds_end():
     assert captions[0].startswith("good: falls, then flat: minus a lower bound of")
     assert [caption.endswith("dotted: ends of rounds") for caption in captions] == [True, False, False, False]
     assert all(len(line) <= 46 for caption in captions for line in caption.splitlines())
-    assert "0.25" in captions[2]
+    assert "0.13" in captions[2]
     ends = [last for _, last in posterior.settings.stop_rule.round_ends(60, posterior.step)]
     assert ends[-1] == posterior.step
     dotted = [line.get_xdata()[0] for line in figure.axes[1].lines if line.get_linestyle() == ":"]

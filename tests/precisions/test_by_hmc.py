@@ -48,6 +48,7 @@ def test_the_noise_of_generated_data_is_found():
     assert np.abs(np.log(found) - np.log(NOISE_SD)).max() < 0.5
 
 
+@pytest.mark.slow
 def test_a_key_gives_the_same_again_and_notes_say_what_was_found():
     model = network()
     first, again, other = (model.with_precisions(key) for key in (1, jax.random.key(1), 2))

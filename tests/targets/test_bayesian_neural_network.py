@@ -313,6 +313,7 @@ def test_left_out_precisions_are_asked_for():
     assert network("softmax", weight_precision=1.0).prepared(jax.random.key(0)).notes == ()
 
 
+@pytest.mark.slow
 def test_a_fit_comes_back_from_its_file(tmp_path):
     model = network(**FIXED)
     quick = sivi.objectives.PathKL(num_particles=16, critic_steps=1, critic_warmup=0)

@@ -65,6 +65,7 @@ def test_what_it_passes_on():
     assert (corrected.dim, corrected.num_data, corrected.knows_log_prob) == (2, None, False)
 
 
+@pytest.mark.slow
 def test_a_fit_with_minibatches_has_one_at_the_centre_that_was_found(monkeypatch, tmp_path):
     """Not at one that was given, which may be far from the posterior, nor without whitening; resumed, as it began."""
     centres, scores = [], loop._centre_scores

@@ -207,6 +207,7 @@ class TestHeldOutScores:
 
 
 class TestFit:
+    @pytest.mark.slow
     def test_of_minibatches_has_names_and_goes_to_a_file_and_back(self, tmp_path):
         objective = sivi.objectives.PathKL(num_particles=16, critic_steps=1, critic_warmup=0)
         settings = {"objective": objective, "whiten": None, "num_steps": 6, "progress": False, "batch_size": 4}
