@@ -15,6 +15,7 @@ from sivi.targets import Target
 from sivi.verdict import limits
 from sivi.verdict.check_draws import check_draws
 from sivi.verdict.draws import as_chains, given_draws
+from sivi.verdict.quantities import quantities_of
 
 from .effects import Severities, log_probs, minibatch_effects, mode_effects, true_effects
 from .faults import EXACT, FAULTS, Moments, moments_of
@@ -124,7 +125,7 @@ def check_of_draws(draws: np.ndarray, target: Target, seed: int, batch_size: int
     begin = time.perf_counter()
     draw_key, check_key = jax.random.split(jax.random.key(seed))
     with float_types_of(target):
-        parts = given_draws(as_chains(draws, target.layout), target.layout, draw_key, limits.CHAINS)
+        parts = given_draws(as_chains(draws, target.layout), quantities_of(target), draw_key, limits.CHAINS)
         return check_draws(check_key, target, parts, effort=1.0, modes=True, begin=begin, batch_size=batch_size)
 
 

@@ -10,9 +10,9 @@ from .._arguments import default_float
 from .._programs import compiled
 from ..samplers.run import free_names
 from ..targets import Target
-from ..targets.base import TargetWrapper, innermost
+from ..targets.base import innermost
 from ..targets.evaluate import log_probs_at, values_at
-from ..targets.symmetric import HasSymmetries
+from ..targets.symmetric import symmetric_inside
 from .frame import Frame, frame_of_predictions
 
 #: Points of which predictions are computed at a time, at most: fewer than that are filled up, for one program.
@@ -87,13 +87,6 @@ def quantities_of(target: Target) -> Quantities:
         return Quantities(target, tuple(free_names(target.layout)))
     names = inner.prediction_names
     return Quantities(target, names, np.arange(len(names)))
-
-
-def symmetric_inside(target: Target) -> HasSymmetries | None:
-    """The target with symmetries that is inside all wrappers; None if there is none."""
-    while isinstance(target, TargetWrapper):
-        target = target.target
-    return target if isinstance(target, HasSymmetries) else None
 
 
 def _in_blocks(target: Target, points: Float[np.ndarray, "n dim"]) -> Float[np.ndarray, "n quantities"]:
