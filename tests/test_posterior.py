@@ -89,6 +89,7 @@ class TestLogProb:
         assert np.abs(z.mean(0)).max() < 5.0 / np.sqrt(60) + 0.1  # the bias is small against the error
         assert 0.85 < z.std() < 1.15  # the standard errors are neither too small nor too large
 
+    @pytest.mark.slow
     def test_is_biased_low_and_less_so_with_more_draws(self):
         family = linear_gaussian_family()
         x = jnp.array([2.5, 1.0, -1.0])

@@ -94,6 +94,7 @@ class TestTargets:
         np.testing.assert_allclose(units.input_mean, rows.x.mean(0), rtol=1e-5)
         np.testing.assert_allclose(units.target_sd, rows.y.std(), rtol=1e-5)
 
+    @pytest.mark.slow
     def test_filling_never_counts(self):
         rows = made_up_rows(30)
         filled = filled_network(rows, 44, [2.0, 0.5], 5.0)
@@ -270,6 +271,7 @@ class TestProcesses:
             np.testing.assert_allclose(moved.particles[i, 7], expected, rtol=1e-4, atol=1e-5)
         np.testing.assert_array_equal(later.half_way, moved.particles)
 
+    @pytest.mark.slow
     def test_hmc_draws_from_the_prior_where_rows_say_nothing(self, tmp_path):
         targets = stacked([filled_network(made_up_rows(8), 8, [4.0, 25.0], 1e-6)])
         process = Hamiltonian.of(jax.random.key(0), num_warmup=150, num_chains=4, num_kept=40, thin=2, start_steps=5)
@@ -281,6 +283,7 @@ class TestProcesses:
         np.testing.assert_allclose(np.mean(np.asarray(draws["weight_2"]) ** 2), 1 / 25.0, rtol=0.15)
         assert 0.6 < float(states.acceptance[0]) < 0.95
 
+    @pytest.mark.slow
     def test_descent_ends_at_an_optimum(self, tmp_path):
         targets = stacked([filled_network(made_up_rows(20), 20, 1.0, 5.0)])
         weights, _ = run_side_by_side(Descent(2, 1500, 0.02), targets, keys_of(1), 1500, tmp_path).states

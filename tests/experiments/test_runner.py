@@ -222,6 +222,7 @@ class TestFiles:
         assert outcome.ran == ("one-0",)
 
 
+@pytest.mark.slow
 def test_processes_give_the_same_results(tmp_path):
     here, _ = run_fake(FakeExperiment(), tmp_path / "here", seeds=1)
     apart, lines = run_fake(FakeExperiment(), tmp_path / "apart", seeds=1, workers=2)

@@ -69,6 +69,7 @@ def test_a_cholesky_that_fails_in_float32(below):
     assert 'jax.config.update("jax_enable_x64", True)' in message
 
 
+@pytest.mark.slow
 def test_steps_that_are_too_long():
     message = diverged(
         lambda x: -jnp.sum(x**4), objective=SurrogateELBO(num_particles=8, num_aux=4, optimizer=Adam(1e30))

@@ -32,6 +32,7 @@ def z_score(values, exact):
     return abs(values.mean() - exact) / (values.std() / np.sqrt(len(values)))
 
 
+@pytest.mark.slow
 def test_unbiased_for_the_closed_form_between_gaussians(x64):
     """False-failure rate 1e-4: a z-score over 400 repeats."""
     conditional, target, h = linear_gaussian_family().conditional, gaussian_target(), 1.3

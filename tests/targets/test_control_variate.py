@@ -40,6 +40,7 @@ def test_score_of_a_batch_is_the_gradient_of_its_log_density(model):
     np.testing.assert_allclose(corrected.score(jnp.asarray(POINT), batch), slope, rtol=1e-10)
 
 
+@pytest.mark.slow
 def test_noise_is_that_of_the_distance(model):
     """None at the point; around it in proportion to the distance, and well below that of the plain batch."""
     corrected = ControlVariate.at(model, jnp.asarray(CENTRE))
