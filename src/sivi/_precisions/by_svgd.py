@@ -18,8 +18,8 @@ def precisions_by_svgd(model: BayesianNeuralNetwork, key: PRNGKeyArray) -> Bayes
     """The model with the precisions that it lacks, by a few particles, each of which has precisions of its own.
 
     All layers share one λ. A few particles in many dimensions are near optima, and the joint density has a spike where
-    the weights are zero and λ is infinite: on Boston's houses, longer runs went to λ = 3,700. So steps are as short and
-    few as the method's authors have them, and log λ is at most 2 away from its start at 1, whatever the data say.
+    the weights are zero and λ is as large as its prior allows, to which longer runs go. So steps are as short and few
+    as the method's authors have them, and log λ is at most 2 away from its start at 0, whatever the data say.
     """
     rows_key, start_key, run_key = jax.random.split(key, 3)
     rows = RowsAside.of(rows_key, model)
