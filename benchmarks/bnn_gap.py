@@ -15,8 +15,9 @@ inputs that are judged and on a grid. `sd_ratio` says how far that was reached.
 `fit`: plain `sivi.fit(model, key)`, its verdict, and its band of functions against that of HMC with the same key:
 `rmse_of_mean` over the grid and over the gap, in the units of y, and inside the data in those of the noise; and ratios
 of standard deviations over the gap and inside the data.
-Of the variance of the weights, `share_between_repeats` is that between the means of repeats, and `share_from_z` what
-comes from z, and not from the noise of q(x|z), within a repeat. `floor` has the numbers of two runs of HMC.
+Of the variance of the weights, `share_between_repeats` is that between the means of repeats. Within a repeat,
+`last_layer_share` is the share of the variance of the last layer's weights that comes from the weights of the first,
+which are mixed over; the rest is that of their exact conditional. `floor` has the numbers of two runs of HMC.
 """
 
 import argparse
@@ -115,22 +116,16 @@ def by_fit(model: BayesianNeuralNetwork, job: dict[str, Any]) -> dict[str, Any]:
 
 
 def shares(posterior: sivi.Posterior) -> dict[str, float]:
-    """Shares of the variance of the weights, summed over them: between repeats, and from z within one, in the mean."""
-    draws = np.asarray(posterior.unconstrained(BANDS // posterior.repeats, key=0, by_repeat=True))
+    """Shares of variances: of all weights between repeats, and of the last layer's from the first, within repeats."""
+    draws = jnp.asarray(posterior.unconstrained(BANDS // posterior.repeats, key=0, by_repeat=True))
     within, between = draws.var(axis=1).sum(axis=1), draws.mean(axis=1).var(axis=0).sum()
-    from_z = []
-    for i in range(posterior.repeats):
-        one = posterior.repeat(i)
-        family, affine = one.family, one.affine
-        noise, _ = family.sample_noise(jax.random.key(i), (2000,))
-
-        def centre(noise: jax.Array, family: Any = family, affine: Any = affine) -> jax.Array:
-            z = family.mixing.transform(noise)
-            return affine.forward(family.conditional.at(z).transform(jnp.zeros(family.dim)))
-
-        from_z.append(np.asarray(jax.vmap(centre)(noise)).var(axis=0).sum() / within[i])
-    share = between / (between + within.mean())
-    return {"share_between_repeats": float(share), "share_from_z": float(np.mean(from_z))}
+    outer, from_first = posterior.repeat(0).affine.outer, []
+    last = outer.places
+    centre = jax.jit(jax.vmap(lambda x: outer.forward(outer.inverse(x).at[last].set(0.0))))
+    for one in draws:
+        from_first.append(float(centre(one)[:, last].var(axis=0).sum() / one[:, last].var(axis=0).sum()))
+    share = float(between / (between + within.mean()))
+    return {"share_between_repeats": share, "last_layer_share": float(np.mean(from_first))}
 
 
 def effort(job: dict[str, Any]) -> float:
@@ -235,7 +230,7 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
             "levels": [row["check"]["level"] for row in fits],
             "seconds": float(np.median([row["seconds"] for row in fits])),
             "share_between_repeats": [row["share_between_repeats"] for row in fits],
-            "share_from_z": [row["share_from_z"] for row in fits],
+            "last_layer_share": [row["last_layer_share"] for row in fits],
             "beside_hmc": [beside(row, by_key[row["key"]]) for row in fits],
         }
     return found

@@ -66,7 +66,7 @@ def test_a_fit_of_the_network_with_a_gap_is_beside_the_chains_of_its_key():
     grid = np.zeros(len(bnn_gap.GRID))
     chains = {"method": "hmc", "key": 0, "rhat_f": 1.01, "seconds": 5.0, "check_of_run": level["check"], **level}
     chains |= {"halved": level, "band": {"mean": grid, "sd": grid + 0.2}}
-    shares = {"share_between_repeats": 0.5, "share_from_z": 0.3}
+    shares = {"share_between_repeats": 0.5, "last_layer_share": 0.3}
     fit = {"method": "fit", "key": 0, "seconds": 7.0, **level, **shares, "band": {"mean": grid + 0.3, "sd": grid + 0.1}}
     found = bnn_gap.summary([chains, fit, fit | {"key": 1}, fit | {"failed": "exit 1"}])
     assert found["hmc"]["is_mixed"]

@@ -6,22 +6,29 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from ._programs import compiled
 from ._repeats import across_repeats, repeat_keys
-from .coordinates import AffineMap
+from .coordinates import CoordinateMap
 from .families import Family
+from .targets.evaluate import block_of
 
 
 @compiled
 def log_density(
-    families: Family, affines: AffineMap, key: PRNGKeyArray, points: Float[Array, "n dim"], num_aux: int, repeats: int
+    families: Family,
+    affines: CoordinateMap,
+    key: PRNGKeyArray,
+    points: Float[Array, "n dim"],
+    num_aux: int,
+    repeats: int,
 ) -> tuple[Array, Array]:
     """Estimates of log q at many points, for the equal mixture of all repeats, and their standard errors."""
 
-    def member(family: Family, affine: AffineMap, key: PRNGKeyArray) -> tuple[Array, Array]:
+    def member(family: Family, affine: CoordinateMap, key: PRNGKeyArray) -> tuple[Array, Array]:
         def one(x: Float[Array, " dim"]) -> tuple[Array, Array]:
-            value, error = family.log_prob(key, affine.inverse(x), num_aux)
-            return value - affine.log_det, error
+            u = affine.inverse(x)
+            value, error = family.log_prob(key, u, num_aux)
+            return value - affine.log_det_at(u), error
 
-        return jax.lax.map(one, points, batch_size=256)
+        return jax.lax.map(one, points, batch_size=min(256, block_of(affine.numbers_per_point)))
 
     values, errors = across_repeats(member, repeats, families, affines, repeat_keys(key, repeats))
     # The logarithm of the mean over repeats; their errors are independent, and weigh as the repeats do.

@@ -20,7 +20,7 @@ from ._layout import Layout
 from ._programs import compiled
 from ._repeats import across_repeats, repeat_keys
 from ._types import RepeatKeys
-from .coordinates import AffineMap
+from .coordinates import CoordinateMap
 from .families import Family, SemiImplicit
 
 #: Draws in a block, at most, and numbers in one.
@@ -57,17 +57,17 @@ def noise_dims(families: SemiImplicit) -> tuple[int | None, int | None]:
 
 
 def draw(
-    families: Family, affines: AffineMap, key: PRNGKeyArray, num: int, repeats: int
+    families: Family, affines: CoordinateMap, key: PRNGKeyArray, num: int, repeats: int
 ) -> Float[Array | np.ndarray, "repeats num dim"]:
     """`num` draws of every repeat, in the coordinates of the target.
 
     The key of draw i is that of child i of a child of the key, one for every `_PER_KEY` draws.
     """
     if is_concrete(key) and num * affines.dim <= _MOST_FROM_HOST and can_use_host(families, key):
-        size, block = block_size(affines.dim), draws_from_host
+        size, block = block_size(numbers_of(affines)), draws_from_host
         found: Any = np.empty((repeats, num, affines.dim), default_float())
     else:
-        size, block = block_size(affines.dim, on_device=True), draws_from_key
+        size, block = block_size(numbers_of(affines), on_device=True), draws_from_key
         if num <= size:
             return block(families, affines, repeat_keys(fold_in(key, 0), repeats), 0, num, repeats).x[:, :num]
         found = None
@@ -89,14 +89,19 @@ def can_use_host(families: Family, key: PRNGKeyArray) -> bool:
     return noise_from_host() and single and has_normal_noise(families) and words_of(key) is not None
 
 
-def block_size(dim: int, on_device: bool = False) -> int:
-    """Draws in a block, which depends on the number of unknowns alone; a power of two, so that blocks fill a key."""
+def numbers_of(affines: CoordinateMap) -> int:
+    """Numbers that a draw needs: the unknowns, or more where its coordinates take more."""
+    return max(affines.dim, affines.numbers_per_point)
+
+
+def block_size(numbers_per_draw: int, on_device: bool = False) -> int:
+    """Draws in a block; a power of two, so that blocks fill a key. The draws do not depend on it."""
     most, numbers = (_MAX_DRAWS_ON_DEVICE, _MAX_NUMBERS_ON_DEVICE) if on_device else (_MAX_DRAWS, _MAX_NUMBERS)
-    return max(16, min(most, 2 ** ((numbers // dim).bit_length() - 1)))
+    return max(16, min(most, 2 ** ((numbers // numbers_per_draw).bit_length() - 1)))
 
 
 def draws_from_host(
-    families: SemiImplicit, affines: AffineMap, keys: RepeatKeys, first: int, num: int, repeats: int
+    families: SemiImplicit, affines: CoordinateMap, keys: RepeatKeys, first: int, num: int, repeats: int
 ) -> BlockOfDraws:
     """A block of draws from number `first` of these keys on, of which the first `num` have noise of their own."""
     words, noise = words_of(keys), []
@@ -109,33 +114,33 @@ def draws_from_host(
 
 def draws_of_noise(
     families: SemiImplicit,
-    affines: AffineMap,
+    affines: CoordinateMap,
     noise: Float[np.ndarray, "repeats num noise"],
     eps: Float[np.ndarray, "repeats num eps"],
 ) -> BlockOfDraws:
     """The draws that noise from the host makes, at most a block of them; those beyond it have noise zero."""
-    block = block_size(affines.dim)
+    block = block_size(numbers_of(affines))
     padded = [np.pad(array, ((0, 0), (0, block - array.shape[1]), (0, 0))) for array in (noise, eps)]
     return _draws_from_noise(families, affines, *map(jnp.asarray, padded), noise.shape[0])
 
 
 def draws_from_key(
-    families: Family, affines: AffineMap, keys: RepeatKeys, first: int, num: int, repeats: int
+    families: Family, affines: CoordinateMap, keys: RepeatKeys, first: int, num: int, repeats: int
 ) -> BlockOfDraws:
     """The same by JAX, for all families."""
-    size = block_size(affines.dim, on_device=True)
+    size = block_size(numbers_of(affines), on_device=True)
     return _draws_from_key(families, affines, keys, jnp.asarray(np.int32(first)), size, repeats)
 
 
 @functools.partial(compiled, options=options_of_one_run)
 def _draws_from_noise(
     families: SemiImplicit,
-    affines: AffineMap,
+    affines: CoordinateMap,
     noise: Float[Array, "repeats num noise"],
     eps: Float[Array, "repeats num eps"],
     repeats: int,
 ) -> BlockOfDraws:
-    def one(family: SemiImplicit, affine: AffineMap, noise: Array, eps: Array) -> BlockOfDraws:
+    def one(family: SemiImplicit, affine: CoordinateMap, noise: Array, eps: Array) -> BlockOfDraws:
         components = family.conditional.at_each(jax.vmap(family.mixing.transform)(noise))
         u = components.transform(eps)
         return BlockOfDraws(jax.vmap(affine.forward)(u), u, components.stacked)
@@ -145,9 +150,9 @@ def _draws_from_noise(
 
 @functools.partial(compiled, options=options_of_one_run)
 def _draws_from_key(
-    families: Family, affines: AffineMap, keys: RepeatKeys, first: Int[Array, ""], num: int, repeats: int
+    families: Family, affines: CoordinateMap, keys: RepeatKeys, first: Int[Array, ""], num: int, repeats: int
 ) -> BlockOfDraws:
-    def one(family: Family, affine: AffineMap, key: PRNGKeyArray) -> BlockOfDraws:
+    def one(family: Family, affine: CoordinateMap, key: PRNGKeyArray) -> BlockOfDraws:
         u = jax.vmap(lambda i: family.sample(jax.random.fold_in(key, i)))(first + jnp.arange(num))
         return BlockOfDraws(jax.vmap(affine.forward)(u), u, None)
 

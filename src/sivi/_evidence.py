@@ -24,10 +24,10 @@ from ._pareto import MAX_K_HAT, k_hat
 from ._programs import compiled
 from ._repeats import across_repeats, repeat_keys
 from ._types import RepeatKeys
-from .coordinates import AffineMap
+from .coordinates import AffineMap, CoordinateMap
 from .families import Components, Family, SemiImplicit
 from .targets import Target
-from .targets.evaluate import log_probs_at
+from .targets.evaluate import log_probs_at, values_at
 
 #: Points × components × unknowns that are evaluated at once.
 _MAX_NUMBERS = 2**24
@@ -82,7 +82,7 @@ class LogEvidence:
 
 def log_evidence(
     families: Family,
-    affines: AffineMap,
+    affines: CoordinateMap,
     target: Target,
     key: PRNGKeyArray,
     num_samples: int,
@@ -123,7 +123,7 @@ def _check(families: Family, target: Target) -> None:
 
 def _batches(
     families: Family,
-    affines: AffineMap,
+    affines: CoordinateMap,
     target: Target,
     key: PRNGKeyArray,
     num_batches: int,
@@ -156,27 +156,33 @@ def _summary(log_weights: Float[np.ndarray, " num"], num_aux: int) -> LogEvidenc
 
 @compiled
 def _draws(
-    families: SemiImplicit, affines: AffineMap, keys: RepeatKeys, each: int, repeats: int
+    families: SemiImplicit, affines: CoordinateMap, keys: RepeatKeys, each: int, repeats: int
 ) -> tuple[Float[Array, "num dim"], Float[Array, " num"]]:
     """Draws of all repeats in x, one of each component, and log ψ at them, ψ with all components of all repeats."""
 
-    def drawn(family: SemiImplicit, affine: AffineMap, key: PRNGKeyArray) -> tuple[Array, Array, Components]:
+    def drawn(family: SemiImplicit, affine: CoordinateMap, key: PRNGKeyArray) -> tuple[Array, Array, Components]:
         noise, eps = family.sample_noise(key, (each,))
         components = family.conditional.at_each(jax.vmap(family.mixing.transform)(noise))
         u = components.transform(eps)
-        return jax.vmap(affine.forward)(u), u, components
+        return values_at(affine.forward, u, affine.numbers_per_point), u, components
 
     points, own, components = across_repeats(drawn, repeats, families, affines, keys)
     points = points.reshape(repeats * each, -1)
 
-    def of_repeat(affine: AffineMap, components: Components, own: Array, index: Array) -> Array:
-        u = jax.vmap(affine.inverse)(points)
+    def of_repeat(affine: CoordinateMap, components: Components, own: Array, index: Array) -> Array:
+        u = values_at(affine.inverse, points, affine.numbers_per_point)
         # Its own draws as they were made: x − m loses digits.
         u = jax.lax.dynamic_update_slice_in_dim(u, own, index * each, axis=0)
-        return _log_mixture(components, u, each) - affine.log_det
+        return _log_mixture(components, u, each) - _log_dets(affine, u)
 
     by_repeat = across_repeats(of_repeat, repeats, affines, components, own, jnp.arange(repeats))
     return points, jax.nn.logsumexp(by_repeat, axis=0) - jnp.log(repeats * each)
+
+
+def _log_dets(affine: CoordinateMap, u: Float[Array, "num dim"]) -> Float[Array, "*num"]:
+    if isinstance(affine, AffineMap):
+        return affine.log_det
+    return values_at(affine.log_det_at, u, affine.numbers_per_point)
 
 
 def _log_mixture(components: Components, u: Float[Array, "num dim"], num_components: int) -> Float[Array, " num"]:

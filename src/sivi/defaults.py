@@ -13,7 +13,7 @@ from jaxtyping import Array, Bool, Int, PRNGKeyArray
 
 from ._arguments import check_count
 from ._renamed import RECIPE, old_names
-from .coordinates import AffineMap
+from .coordinates import CoordinateMap
 from .critics import CriticSettings, MLPCritic, StructuredCritic
 from .families import Family
 from .families.starting import dense_start, diagonal_start
@@ -42,6 +42,8 @@ MORE_DIRECTIONS_FROM, MORE_DIRECTIONS = 1000, (128, 256)
 NUMBERS_IN_DIRECTIONS = 2**21
 #: Up to this many data an update sees all of them.
 ALL_DATA_UP_TO = 10_000
+#: Up to this many data coordinates use what is known of some unknowns given all others, which all data have to say.
+CONDITIONAL_UP_TO = 5000
 #: For a target with symmetries: so many data per update, at most.
 SOME_ROWS = 1000
 
@@ -125,29 +127,27 @@ class Recipe:
     repeats: int = 1
     optimum: Optimum | None = None
 
-    def for_target(self, target: Target) -> "Recipe":
-        """The recipe for a target of this size, by what it declares."""
-        return self if symmetric_inside(target) is None else self.for_symmetries()
+    def for_target(self, target: Target, batch_size: int | None = None) -> "Recipe":
+        """The recipe for a target of this size, by what it declares; `batch_size` is that of a call that gives it."""
+        if (inner := symmetric_inside(target)) is None:
+            return self
+        some = batch_size is not None or (self.num_data or 0) > CONDITIONAL_UP_TO
+        return self.for_symmetries(conditional=not some and inner.conditional_coordinates is not None)
 
-    def for_symmetries(self) -> "Recipe":
+    def for_symmetries(self, *, conditional: bool) -> "Recipe":
         """The recipe for a target with symmetries, such as a network: repeats around optima, with a critic.
 
-        Coordinates are those of a mean-field Gaussian. There is no path from it: the mode is found.
+        Coordinates are those of a mean-field Gaussian. There is no path from it: the mode is found. With `conditional`
+        they use what is known of some unknowns given all others; more updates then change little.
         """
-        rows = self.num_data
-        return replace(
-            _critic(self.dim, rows),
-            num_steps=1000,
-            batch_size=None if rows is None or rows <= SOME_ROWS else SOME_ROWS,
-            warmup_starts=1,
-            warmup_steps=300,
-            num_particles=100,
-            annealed_share=0.0,
-            bridge_share=0.0,
-            plateau_tolerance=0.0,
-            repeats=8,
-            optimum=Optimum(steps=3000, rate=1e-2, rows=100, scale=0.05),
-        )
+        optimum, own = Optimum(steps=3000, rate=1e-2, rows=100, scale=0.05), {"num_steps": 1000, "num_particles": 100}
+        batch_size = SOME_ROWS if (self.num_data or 0) > SOME_ROWS else None
+        if conditional:
+            optimum = Optimum(steps=300, rate=2e-2, rows=None, scale=0.05, conditional=True)
+            batch_size, own = None, {"num_steps": 20, "num_particles": 32}
+        own |= {"annealed_share": 0.0, "bridge_share": 0.0, "plateau_tolerance": 0.0, "batch_size": batch_size}
+        own |= {"warmup_starts": 1, "warmup_steps": 300, "repeats": 8, "optimum": optimum}
+        return replace(_critic(self.dim, self.num_data), **own)
 
     def for_modes(self) -> "Recipe":
         """The recipe for a posterior with several modes: rounds are annealed, and start anew, so that modes can change
@@ -171,13 +171,13 @@ class Recipe:
         """The recipe for a critic, whose family also suits every other method."""
         return _critic(self.dim, self.num_data) if self.mixture else self
 
-    def warm_up(self, key: PRNGKeyArray, target: Target, batch_size: int | None) -> AffineMap:
+    def warm_up(self, key: PRNGKeyArray, target: Target, batch_size: int | None) -> CoordinateMap:
         """The coordinates of the fit."""
         return self.warm_up_with_status(key, target, batch_size)[0]
 
     def warm_up_with_status(
         self, key: PRNGKeyArray, target: Target, batch_size: int | None
-    ) -> tuple[AffineMap, Int[Array, ""], Bool[Array, ""]]:
+    ) -> tuple[CoordinateMap, Int[Array, ""], Bool[Array, ""]]:
         """The coordinates of the fit, the code of how they were found, see `sivi.warmup.status`, and whether its
         starts have found several modes.
         """

@@ -22,7 +22,7 @@ from ._renamed import POSTERIOR, old_names
 from ._repeats import member_of, only
 from ._run import OfRun, Run, Unattached
 from ._types import KeyLike
-from .coordinates import AffineMap
+from .coordinates import CoordinateMap
 from .families import Family
 from .samplers.summary import DEFAULT_PROB, Summary
 from .targets import Target
@@ -54,7 +54,7 @@ class Posterior(OfRun):
     """
 
     run: Run
-    affines: AffineMap
+    affines: CoordinateMap
     layout: Layout
     history: Mapping[str, np.ndarray]
     target: Target | None
@@ -81,7 +81,7 @@ class Posterior(OfRun):
         return self._single("family", self.families)
 
     @property
-    def affine(self) -> AffineMap:
+    def affine(self) -> CoordinateMap:
         """The map from u to x of a posterior with one repeat."""
         return self._single("affine", self.affines)
 

@@ -5,7 +5,7 @@ import pytest
 
 from sivi._storage import codec
 from sivi.coordinates import AffineMap, DenseMap, DiagonalMap, IdentityMap, LowRankMap, RotatedMap
-from sivi.coordinates.given import as_affine_map
+from sivi.coordinates.given import as_map
 from sivi.coordinates.rotation import ArrayAsMatrix, AxisRotation
 
 DIM, RANK = 7, 3
@@ -112,13 +112,13 @@ def test_maps_are_stored_by_their_fields(name):
 
 
 def test_from_a_users_pair():
-    vector = as_affine_map(([1, 2], [3.0, 0.5]), 2)
+    vector = as_map(([1, 2], [3.0, 0.5]), 2)
     assert isinstance(vector, DiagonalMap)
     np.testing.assert_array_equal(vector.forward(jnp.ones(2)), [4.0, 2.5])
-    matrix = as_affine_map((np.zeros(2), np.array([[1.0, 1.0], [0.0, 1e-12]])), 2)  # units do not matter
+    matrix = as_map((np.zeros(2), np.array([[1.0, 1.0], [0.0, 1e-12]])), 2)  # units do not matter
     assert isinstance(matrix, DenseMap)
     np.testing.assert_allclose(matrix.inverse(matrix.forward(jnp.array([3.0, 4.0]))), [3.0, 4.0], rtol=1e-5)
-    assert as_affine_map(matrix, 2) is matrix
+    assert as_map(matrix, 2) is matrix
     assert isinstance(vector, AffineMap)
 
 
@@ -140,5 +140,5 @@ def test_from_a_users_pair():
 )
 def test_bad_pairs(as_a_user, value, message):
     with pytest.raises((TypeError, ValueError), match=message) as caught:
-        as_affine_map(value, 2)
+        as_map(value, 2)
     assert "whiten" in str(caught.value)

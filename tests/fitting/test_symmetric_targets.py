@@ -40,12 +40,12 @@ def quick(monkeypatch):
 
     def short(*sizes):
         recipe = defaults.recipe(*sizes)
-        optimum = Optimum(steps=50, rate=1e-2, rows=100, scale=0.05)
+        optimum = Optimum(steps=50, rate=2e-2, rows=100, scale=0.05)
         changes = {"optimum": optimum, "warmup_steps": 20, "num_steps": 10, "repeats": 3}
 
         class Short(type(recipe)):
-            def for_symmetries(self):
-                return replace(super().for_symmetries(), **changes)
+            def for_symmetries(self, **settings):
+                return replace(super().for_symmetries(**settings), **changes)
 
         return Short(**vars(recipe))
 
@@ -58,26 +58,33 @@ class TestRecipe:
         recipe = defaults.recipe(13, 30)
         assert recipe.for_target(sivi.targets.Banana()) is recipe
         for target in (network(**GIVEN), Wrapped(network(**GIVEN))):
-            assert recipe.for_target(target) == recipe.for_symmetries()
-        assert recipe.for_symmetries().repeats == 8
+            assert recipe.for_target(target) == recipe.for_symmetries(conditional=True)
+            # Its map goes through all rows: not where an update sees some of them, or where there are too many.
+            assert recipe.for_target(target, batch_size=10) == recipe.for_symmetries(conditional=False)
+            many = defaults.recipe(13, defaults.CONDITIONAL_UP_TO + 1)
+            assert many.for_target(target) == many.for_symmetries(conditional=False)
+        robust = network(likelihood="student-t", **GIVEN)
+        assert recipe.for_target(robust) == recipe.for_symmetries(conditional=False)
+        assert recipe.for_symmetries(conditional=True).repeats == 8
         assert recipe.repeats == 1
 
-    def test_has_a_critic_no_path_and_no_stop_rule(self):
-        recipe = defaults.recipe(13, 30).for_symmetries()
+    @pytest.mark.parametrize("conditional", [False, True])
+    def test_has_a_critic_no_path_and_no_stop_rule(self, conditional):
+        recipe = defaults.recipe(13, 30).for_symmetries(conditional=conditional)
         assert recipe.with_critic() == recipe.for_modes() == recipe
         assert isinstance(recipe.objective(), sivi.objectives.PathKL)
         assert recipe.stop_rule() is None
 
     @pytest.mark.parametrize(("rows", "batch"), [(None, None), (1000, None), (1001, 1000), (50_000, 1000)])
     def test_rows_of_an_update(self, rows, batch):
-        assert defaults.recipe(13, rows).for_symmetries().batch_size == batch
+        assert defaults.recipe(13, rows).for_symmetries(conditional=False).batch_size == batch
 
 
 class TestRepeats:
     def test_start_from_optima_of_their_own(self, quick):
         posterior = quick(network(**GIVEN))
         assert posterior.repeats == 3
-        means = np.asarray(posterior.affines.mean)
+        means = np.asarray(posterior.affines.inner.mean)
         assert np.ptp(means, axis=0).max() > 0.05
         assert posterior.sample(6, key=1)["weight_1"].shape == (6, 1, 4)
 

@@ -12,7 +12,7 @@ from .._errors import FitDiverged, FitWarning
 from .._interrupts import interrupts_kept
 from .._progress import ProgressBar
 from .._types import ArrayLike, KeyLike
-from ..coordinates import AffineMap
+from ..coordinates import CoordinateMap
 from ..families import Family
 from ..objectives import Objective
 from ..posterior import Posterior
@@ -40,7 +40,7 @@ def fit(
     num_steps: int | None = None,
     batch_size: int | None = None,
     batching: str | None = None,
-    whiten: str | tuple[ArrayLike, ArrayLike] | AffineMap | None = "auto",
+    whiten: str | tuple[ArrayLike, ArrayLike] | CoordinateMap | None = "auto",
     precision: str | None = None,
     repeats: int | None = None,
     stop: str | StopRule | None = "auto",

@@ -19,7 +19,7 @@ from .._random import NOISE, noise_made
 from .._repeats import across_repeats, repeat_keys
 from .._run import FitSettings, RunState
 from .._types import RepeatKeys
-from ..coordinates import AffineMap
+from ..coordinates import CoordinateMap
 from ..objectives import Objective
 from ..schedules import RunPlan
 from ..stopping import StopRule, StopState, update_stop
@@ -52,7 +52,7 @@ class LoopInputs(eqx.Module):
 
     objective: Objective
     target: Target
-    affine: AffineMap
+    affine: CoordinateMap
     batches: Batches | None
     run_key: RepeatKeys
     rule: StopRule | None
@@ -61,7 +61,7 @@ class LoopInputs(eqx.Module):
     noise: str = eqx.field(static=True, default=NOISE[0])
 
 
-def inputs_of(settings: FitSettings, target: Target, affines: AffineMap, example: bool = False) -> LoopInputs:
+def inputs_of(settings: FitSettings, target: Target, affines: CoordinateMap, example: bool = False) -> LoopInputs:
     """What all updates of a run with these settings share; of an `example`, which is not run, the shapes alone."""
     with matmul_precision(settings.precision):
         batches_keys, run_keys = children(fold_in(repeat_keys(settings.key, settings.repeats), 1), 2)
@@ -76,7 +76,7 @@ def inputs_of(settings: FitSettings, target: Target, affines: AffineMap, example
 
 
 @functools.partial(compiled, options=options_of_one_run)
-def _centre_scores(target: Target, affines: AffineMap, repeats: int) -> Float[Array, "repeats dim"]:
+def _centre_scores(target: Target, affines: CoordinateMap, repeats: int) -> Float[Array, "repeats dim"]:
     return across_repeats(functools.partial(member.score_at_centre, target), repeats, affines)
 
 

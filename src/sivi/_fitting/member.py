@@ -5,21 +5,23 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray, PyTree
 
 from .._batches import Batches
 from .._types import Metrics
-from ..coordinates import AffineMap
+from ..coordinates import CoordinateMap
 from ..families import Family
 from ..objectives import Objective
 from ..targets import Target
 from ..targets.whitened import in_fit_coordinates
 
 
-def points_of(affine: AffineMap, u: Float[Array, "points dim"]) -> Float[Array, "points dim"]:
+def points_of(affine: CoordinateMap, u: Float[Array, "points dim"]) -> Float[Array, "points dim"]:
     """Points u in the coordinates of the target."""
     return jax.vmap(affine.forward)(u)
 
 
-def pull_back(affine: AffineMap, scores: Float[Array, "points dim"]) -> Float[Array, "points dim"]:
-    """Scores of the target in the coordinates of the fit."""
-    return jax.vmap(affine.pull_back)(scores)
+def scores_in_u(
+    affine: CoordinateMap, u: Float[Array, "points dim"], scores: Float[Array, "points dim"]
+) -> Float[Array, "points dim"]:
+    """Scores of the target at points u, in the coordinates of the fit."""
+    return jax.vmap(affine.score_at)(u, scores)
 
 
 def draws_of(num: int, family: Family, key: PRNGKeyArray) -> Float[Array, "points dim"]:
@@ -27,12 +29,14 @@ def draws_of(num: int, family: Family, key: PRNGKeyArray) -> Float[Array, "point
     return jax.vmap(family.sample)(jax.random.split(key, num))
 
 
-def score_at_centre(target: Target, affine: AffineMap) -> Float[Array, " dim"]:
+def score_at_centre(target: Target, affine: CoordinateMap) -> Float[Array, " dim"]:
     """The score on all data at the centre of the coordinates: the control variate of minibatches."""
     return target.score(affine.mean)
 
 
-def initial_state(objective: Objective, target: Target, key: PRNGKeyArray, family: Family, affine: AffineMap) -> PyTree:
+def initial_state(
+    objective: Objective, target: Target, key: PRNGKeyArray, family: Family, affine: CoordinateMap
+) -> PyTree:
     """The objective's state at update zero."""
     return objective.init(key, family, in_fit_coordinates(target, affine))
 
@@ -43,7 +47,7 @@ def update(
     target: Target,
     family: Family,
     state: PyTree,
-    affine: AffineMap,
+    affine: CoordinateMap,
     key: PRNGKeyArray,
     batch: tuple[Batches, Int[Array, " num_data"]] | None,
     centre_score: Float[Array, " dim"] | None,

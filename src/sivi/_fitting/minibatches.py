@@ -7,7 +7,7 @@ from .._arguments import default_float
 from .._backend import matmul_precision
 from .._repeats import member_of
 from .._run import FitSettings, Remark
-from ..coordinates import AffineMap
+from ..coordinates import CoordinateMap
 from ..targets import Target
 from ..targets.minibatch_scale import batches_of_all, is_scaled_by_library, slope_of_minibatches
 from . import member
@@ -16,7 +16,7 @@ from . import member
 NUM_POINTS, MOST_OFF, MOST_ERRORS = 8, 0.05, 6.0
 
 
-def remarks_on_scale(settings: FitSettings, target: Target, affines: AffineMap) -> tuple[Remark, ...]:
+def remarks_on_scale(settings: FitSettings, target: Target, affines: CoordinateMap) -> tuple[Remark, ...]:
     """A sentence if the mean score of minibatches is not that of all data.
 
     Nothing is computed for a target whose log density and score are methods of this library, which scales them.

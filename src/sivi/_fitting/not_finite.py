@@ -12,7 +12,7 @@ from .._arguments import default_float
 from .._errors import FitDiverged
 from .._layout import Layout
 from .._repeats import member_of
-from ..coordinates import AffineMap
+from ..coordinates import CoordinateMap
 from ..families import Family
 from ..posterior import Posterior
 from ..targets import LogDensity, Target
@@ -158,5 +158,5 @@ def _cause(posterior: Posterior, function: object) -> str:
 
 
 @eqx.filter_jit
-def _draws_in_x(family: Family, affine: AffineMap) -> Float[Array, "points dim"]:
+def _draws_in_x(family: Family, affine: CoordinateMap) -> Float[Array, "points dim"]:
     return member.points_of(affine, member.draws_of(NUM_DRAWS, family, jax.random.key(0)))

@@ -16,7 +16,7 @@ from scipy.special import logsumexp
 
 from .._arguments import default_float
 from .._backend import matmul_precision
-from .._draws import block_size, draws_of_noise, has_normal_noise, noise_dims
+from .._draws import block_size, draws_of_noise, has_normal_noise, noise_dims, numbers_of
 from .._networks import LocationScale
 from .._programs import compiled
 from .._repeats import across_repeats, repeat_keys
@@ -68,7 +68,7 @@ def probes_of(posterior: Posterior) -> list[EndProbe]:
     target, settings, dim = posterior.target, posterior.run.settings, posterior.dim
     assert target is not None
     num, repeats = NUM_DRAWS if settings.batch_size is None else NUM_DRAWS_OF_MINIBATCHES, settings.repeats
-    num = min(num, block_size(dim))
+    num = min(num, block_size(numbers_of(posterior.affines)))
     normal = np.random.default_rng(0).normal(size=(num, dim)).astype(default_float())
     normal[0] = 0.0
     with matmul_precision(settings.precision):

@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float
 
 from .._repeats import member_of
 from .._run import Remark
-from ..coordinates import AffineMap
+from ..coordinates import CoordinateMap
 from ..defaults import recipe
 from ..posterior import Posterior
 from ..samplers.run import free_names
@@ -57,7 +57,7 @@ class Place:
     index: int
 
     @property
-    def affine(self) -> AffineMap:
+    def affine(self) -> CoordinateMap:
         return member_of(self.posterior.affines, self.index)
 
     @property

@@ -8,7 +8,7 @@ from jaxtyping import PyTree
 
 from .._repeats import member_of
 from .._run import Run
-from ..coordinates import AffineMap
+from ..coordinates import CoordinateMap
 from ..families import Family
 from ..objectives import Objective
 from ..posterior import Posterior
@@ -51,7 +51,7 @@ Callback = Callable[[FitReport], object]
 def report_of(
     run: Run,
     target: Target,
-    affine: AffineMap,
+    affine: CoordinateMap,
     metrics: dict[str, np.ndarray],
     posterior: Callable[[], Posterior],
 ) -> FitReport:

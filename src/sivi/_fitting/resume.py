@@ -18,7 +18,7 @@ from .._run import FitSettings, Run, RunState
 from .._storage.atomic import remove_leftovers
 from .._storage.codec import fill
 from .._storage.fit_file import fits_stored, read_fit, same_settings
-from ..coordinates import AffineMap
+from ..coordinates import CoordinateMap
 from ..families import Family
 from ..objectives import Objective
 from ..posterior import Posterior
@@ -111,7 +111,7 @@ def _state_shapes(posterior: Posterior, target: Target) -> PyTree:
 
 def resumed(
     target: Target, resume: str | os.PathLike[str] | Posterior, given: FitArguments
-) -> tuple[Target, Run, AffineMap, Mapping[str, np.ndarray]]:
+) -> tuple[Target, Run, CoordinateMap, Mapping[str, np.ndarray]]:
     """The target, the run to continue, its coordinates and its history so far; settings other than those it had are
     refused.
     """

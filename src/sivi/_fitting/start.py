@@ -22,8 +22,8 @@ from .._progress import ProgressBar
 from .._repeats import across_repeats, repeat_keys, stack_repeats, stack_trees
 from .._run import FitSettings, Run, RunState
 from .._types import KeyLike, RepeatKeys
-from ..coordinates import AffineMap, IdentityMap
-from ..coordinates.given import as_affine_map
+from ..coordinates import CoordinateMap, IdentityMap
+from ..coordinates.given import as_map
 from ..defaults import ANNEALED_UP_TO, Recipe
 from ..defaults import recipe as recipe_for
 from ..families import Family
@@ -59,7 +59,7 @@ class FitArguments:
     function: object = None  # the target as it was given: what is fitted is traced in one float type
 
 
-def settings_of(target: Target, recipe: Recipe, given: FitArguments) -> tuple[FitSettings, AffineMap | None]:
+def settings_of(target: Target, recipe: Recipe, given: FitArguments) -> tuple[FitSettings, CoordinateMap | None]:
     """The settings of a new run, and its coordinates if they are given; what is left out comes from the recipe.
 
     Nothing is compiled. What cannot work is refused with a sentence.
@@ -141,18 +141,18 @@ def check_rows(target: Target, batch_size: int | None) -> None:
         raise ValueError("batch_size must be at least 2, since some objectives split a batch; got 1.")
 
 
-def given_map(whiten: object, dim: int) -> AffineMap | None:
+def given_map(whiten: object, dim: int) -> CoordinateMap | None:
     """The map that the argument `whiten` gives; None if the warm-up is to find it."""
     if isinstance(whiten, str):
         if whiten != "auto":
             raise ValueError(f"whiten must be 'auto', None or a pair (m, L); got {whiten!r}.")
         return None
-    return IdentityMap(dim) if whiten is None else as_affine_map(whiten, dim)
+    return IdentityMap(dim) if whiten is None else as_map(whiten, dim)
 
 
 def _is_from_warmup(whiten: object) -> bool:
     """Whether the argument `whiten` is a map as a warm-up returns it."""
-    return isinstance(whiten, AffineMap) and not isinstance(whiten, IdentityMap)
+    return isinstance(whiten, CoordinateMap) and not isinstance(whiten, IdentityMap)
 
 
 def check_values(points: np.ndarray, values: dict[str, np.ndarray], layout: Layout, function: object) -> None:
@@ -193,8 +193,8 @@ def start(
     chunk_size: int,
     bar: ProgressBar,
     *,
-    given_up: tuple[Run, AffineMap] | None = None,
-) -> tuple[Run, AffineMap]:
+    given_up: tuple[Run, CoordinateMap] | None = None,
+) -> tuple[Run, CoordinateMap]:
     """The run at update zero, and its coordinates.
 
     Args:
@@ -204,7 +204,7 @@ def start(
         bar: Shows what goes on.
         given_up: A first run that was given up, and its coordinates: they are those of this one, which has a critic.
     """
-    recipe = recipe_for(target.dim, target.num_data).for_target(target)
+    recipe = recipe_for(target.dim, target.num_data).for_target(target, given.batch_size)
     if given_up is not None:
         given = _as_given_up(given_up[0].settings, recipe, given)
     family = given.family
@@ -216,7 +216,7 @@ def start(
     keys = children(fold_in(repeat_keys(settings.key, repeats), 0), 4)
     family_keys, start_keys, state_keys, warmup_keys = keys
 
-    def run_in(affines: AffineMap, check: bool = True, status: tuple[str, ...] = ()) -> Run:
+    def run_in(affines: CoordinateMap, check: bool = True, status: tuple[str, ...] = ()) -> Run:
         """The run in these coordinates."""
         if family is None:
             families, u = _families(recipe, family_keys), _normal_points(repeats, target.dim)
@@ -265,7 +265,7 @@ def _families(recipe: Recipe, keys: RepeatKeys) -> Family:
 
 
 def initial_states(
-    objective: Objective, keys: RepeatKeys, families: Family, affines: AffineMap, target: Target
+    objective: Objective, keys: RepeatKeys, families: Family, affines: CoordinateMap, target: Target
 ) -> PyTree:
     """The objective's states at update zero."""
     one = functools.partial(member.initial_state, objective, target)
@@ -287,7 +287,7 @@ def _normal_points(repeats: int, dim: int) -> Float[Array, "repeats points dim"]
 
 
 @functools.partial(compiled, options=options_of_one_run)
-def look_at(target: Target, affines: AffineMap, u: Float[Array, "repeats each dim"]) -> dict[str, Array]:
+def look_at(target: Target, affines: CoordinateMap, u: Float[Array, "repeats each dim"]) -> dict[str, Array]:
     """A target at points u of every repeat: the points `x`, the log density, where known, the score in x and in u.
 
     One program for all of it, which the start and the end of a fit share.
@@ -295,5 +295,5 @@ def look_at(target: Target, affines: AffineMap, u: Float[Array, "repeats each di
     repeats = len(u)
     points = across_repeats(member.points_of, repeats, affines, u).reshape(-1, u.shape[-1])
     values = values_at(target, points)
-    pull_back = across_repeats(member.pull_back, repeats, affines, values["score"].reshape(u.shape))
-    return values | {"x": points, "u score": pull_back}
+    in_u = across_repeats(member.scores_in_u, repeats, affines, u, values["score"].reshape(u.shape))
+    return values | {"x": points, "u score": in_u}

@@ -16,7 +16,7 @@ from .._programs import compiled, when_running
 from .._progress import ProgressBar
 from .._repeats import across_repeats, member_of, stack_trees
 from .._types import RepeatKeys
-from ..coordinates import AffineMap, DenseMap
+from ..coordinates import CoordinateMap, DenseMap
 from ..defaults import Recipe
 from ..targets import Target
 from ..warmup.numbers import WarmupNumbers
@@ -25,7 +25,7 @@ from ..warmup.status import drift_noise
 from .compile_ahead import zeros_like_output
 
 #: Maps, the codes of their status, and whether starts have found several modes, by repeat.
-Found = tuple[AffineMap, Int[Array | np.ndarray, " repeats"], Bool[Array | np.ndarray, " repeats"]]
+Found = tuple[CoordinateMap, Int[Array | np.ndarray, " repeats"], Bool[Array | np.ndarray, " repeats"]]
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class WarmUp:
             windows = stack_trees([BatchWindows.for_run(key, *rows) for key in unstack(fold_in(keys, 1))])
         return WarmUp(recipe, keys, target, batch_size, numbers, windows)
 
-    def example(self) -> AffineMap:
+    def example(self) -> CoordinateMap:
         """Maps of the kind that are found."""
         if self.numbers is None:
             return zeros_like_output(_low_rank, self.recipe, self.keys, self.target, self.batch_size)[0]

@@ -18,7 +18,7 @@ from .._random import NOISE
 from .._repeats import member_of, stack_repeats
 from .._run import FitSettings, Remark, Run, RunState, Unattached
 from .._version import package_version
-from ..coordinates import AffineMap
+from ..coordinates import CoordinateMap
 from ..families import Family
 from ..objectives import Objective
 from ..posterior import Posterior
@@ -171,7 +171,7 @@ def _decoded(header: dict[str, Any], arrays: dict[str, np.ndarray], family: Fami
         raise FitFileError("the file's batching or control_variate is of the wrong type.")
     matmul_precision(plain["precision"])  # refuses what is none
     rule, stop = part("stop_rule", StopRule), part("stop_state", StopState)
-    affines = part("affine", AffineMap)
+    affines = part("affine", CoordinateMap)
     if affines is None:
         raise FitFileError("the file has no coordinates.")
     stored_objective = (header["objective"], group("objective"))
@@ -286,7 +286,7 @@ def _check_draws(posterior: Posterior) -> None:
     if any(values.shape != traces for values in posterior.history.values()):
         raise FitFileError(f"the file's history is not that of {posterior.step} updates.")
 
-    def draw(families: Family, affines: AffineMap) -> Any:
+    def draw(families: Family, affines: CoordinateMap) -> Any:
         family, affine = member_of((families, affines), 0)
         x = affine.forward(family.sample(jax.random.key(0)))
         return x, layout.unravel(x)

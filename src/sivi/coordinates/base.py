@@ -1,4 +1,4 @@
-"""The interface of affine maps x = m + L u, from the coordinates u of a fit to those of its target."""
+"""The interfaces of maps from the coordinates u of a fit to those of its target; most are affine, x = m + L u."""
 
 import abc
 
@@ -29,18 +29,16 @@ def is_known(*arrays: Array) -> bool:
     return not any(isinstance(array, Tracer) for array in arrays)
 
 
-class AffineMap(eqx.Module):
-    """x = m + L u with an invertible L.
+class CoordinateMap(eqx.Module):
+    """x = T(u), smooth and invertible.
 
     Every map is a pytree of arrays, so several of one kind stack along a leading axis and are used under `vmap`.
 
     Attributes:
-        mean: m, the image of u = 0.
-        log_det: log |det L|.
+        mean: T(0).
     """
 
     mean: eqx.AbstractVar[Float[Array, " dim"]]
-    log_det: eqx.AbstractVar[Scalar]
 
     @property
     def dim(self) -> int:
@@ -48,17 +46,51 @@ class AffineMap(eqx.Module):
 
     @abc.abstractmethod
     def forward(self, u: Float[Array, " dim"]) -> Float[Array, " dim"]:
-        """x = m + L u."""
+        """x = T(u)."""
 
     @abc.abstractmethod
     def inverse(self, x: Float[Array, " dim"]) -> Float[Array, " dim"]:
-        """u = L⁻¹ (x − m)."""
+        """u = T⁻¹(x)."""
+
+    @abc.abstractmethod
+    def log_det_at(self, u: Float[Array, " dim"]) -> Scalar:
+        """log |det ∂T/∂u| at u."""
+
+    @abc.abstractmethod
+    def score_at(self, u: Float[Array, " dim"], score: Float[Array, " dim"]) -> Float[Array, " dim"]:
+        """(∂T/∂u)ᵀ S + ∇ log |det ∂T/∂u|: the score of a density at x = T(u) becomes that of the same density of u."""
+
+    @property
+    @abc.abstractmethod
+    def covariance_diagonal(self) -> Float[Array, " dim"]:
+        """The variances of x when u ~ N(0, I), to first order around u = 0."""
+
+    @property
+    @abc.abstractmethod
+    def numbers_per_point(self) -> int:
+        """Numbers in the largest array that one point needs: more points than fit go in blocks."""
+
+
+class AffineMap(CoordinateMap):
+    """x = m + L u with an invertible L.
+
+    Attributes:
+        mean: m, the image of u = 0.
+        log_det: log |det L|.
+    """
+
+    log_det: eqx.AbstractVar[Scalar]
 
     @abc.abstractmethod
     def pull_back(self, score: Float[Array, " dim"]) -> Float[Array, " dim"]:
         """Lᵀ S: a gradient with respect to x becomes one with respect to u."""
 
+    def log_det_at(self, u: Float[Array, " dim"]) -> Scalar:
+        return self.log_det
+
+    def score_at(self, u: Float[Array, " dim"], score: Float[Array, " dim"]) -> Float[Array, " dim"]:
+        return self.pull_back(score)
+
     @property
-    @abc.abstractmethod
-    def covariance_diagonal(self) -> Float[Array, " dim"]:
-        """The diagonal of L Lᵀ: the variances of x when u ~ N(0, I)."""
+    def numbers_per_point(self) -> int:
+        return 1

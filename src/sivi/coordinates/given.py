@@ -4,24 +4,26 @@ import jax.numpy as jnp
 import numpy as np
 
 from .._arguments import check_numbers, default_float, describe
-from .base import AffineMap
+from .base import CoordinateMap
 from .dense import DenseMap, check_invertible
 from .diagonal import DiagonalMap
 
 
-def as_affine_map(value: object, dim: int) -> AffineMap:
-    """The map of a user's `whiten=(m, L)`, L a vector (diagonal) or a matrix; or an `AffineMap` itself.
+def as_map(value: object, dim: int) -> CoordinateMap:
+    """The map of a user's `whiten=(m, L)`, L a vector (diagonal) or a matrix; or a map of `sivi.coordinates` itself.
 
     Example:
-        >>> type(as_affine_map(([0.0, 1.0], [1.0, 2.0]), 2)).__name__
+        >>> type(as_map(([0.0, 1.0], [1.0, 2.0]), 2)).__name__
         'DiagonalMap'
     """
-    if isinstance(value, AffineMap):
+    if isinstance(value, CoordinateMap):
         if value.dim != dim:
             raise ValueError(f"whiten must be a map of the target's dim, {dim}; got one of {value.dim}.")
         return value
     if not isinstance(value, (tuple, list)) or len(value) != 2:
-        raise TypeError(f"whiten must be a pair (m, L) of an array each, or an AffineMap; got {describe(value)}.")
+        raise TypeError(
+            f"whiten must be a pair (m, L) of an array each, or a map of sivi.coordinates; got {describe(value)}."
+        )
     mean, root = (_numbers(part, name) for part, name in zip(value, ("m", "L"), strict=True))
     if mean.shape != (dim,):
         raise ValueError(f"whiten=(m, L): m must have shape ({dim},); got {mean.shape}.")

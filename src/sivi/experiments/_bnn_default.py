@@ -11,10 +11,11 @@ import numpy as np
 
 from .._fitting.fit import fit
 from .._programs import compiled
-from ..coordinates import AffineMap
+from ..coordinates import ComposedMap, CoordinateMap
 from ..families import Family, SemiImplicit
 from ..metrics import regression_scores
 from ..posterior import Posterior
+from ..targets import LastLayerMap
 from ._bnn_data import Parts, parts_of
 from ._bnn_precisions import kept_row, model_of, precisions_of
 from .base import Job
@@ -51,7 +52,11 @@ def _row(parts: Parts, split: int, settings: Mapping[str, Any], precisions: Mapp
 
 
 def _share(posterior: Posterior, num_draws: int) -> float | None:
-    """The share of variance that comes from z within a component, averaged over components; None without z."""
+    """The share of variance that comes from the mixing variable within a component, averaged over components.
+
+    Where the last layer has its exact conditional, it is the share of its variance that comes from the other weights,
+    which are mixed over; elsewhere that of all weights that comes from z. None without z.
+    """
     if not isinstance(posterior.families, SemiImplicit):
         return None
     keys = jax.random.split(jax.random.key(0), posterior.repeats)
@@ -59,13 +64,18 @@ def _share(posterior: Posterior, num_draws: int) -> float | None:
 
 
 @compiled
-def _shares(keys: jax.Array, families: Family, affines: AffineMap, num_draws: int) -> jax.Array:
+def _shares(keys: jax.Array, families: Family, affines: CoordinateMap, num_draws: int) -> jax.Array:
     """In the coordinates of the weights, to which those of the fit are mapped."""
 
-    def one(key: jax.Array, family: SemiImplicit, affine: AffineMap) -> jax.Array:
+    def one(key: jax.Array, family: SemiImplicit, affine: CoordinateMap) -> jax.Array:
         noise, eps = family.sample_noise(key, (num_draws,))
-        x = jax.vmap(lambda n, e: affine.forward(family.joint(n, e).x))(noise, eps)
-        mean = jax.vmap(lambda n: affine.forward(family.joint(n, jnp.zeros(family.dim, x.dtype)).x))(noise)
+        x = jax.lax.map(lambda pair: affine.forward(family.joint(*pair).x), (noise, eps), batch_size=100)
+        if isinstance(affine, ComposedMap) and isinstance(affine.outer, LastLayerMap):
+            outer, last = affine.outer, affine.outer.places
+            mean = jax.lax.map(lambda x: outer.forward(outer.inverse(x).at[last].set(0.0)), x, batch_size=100)
+            x, mean = x[:, last], mean[:, last]
+        else:
+            mean = jax.vmap(lambda n: affine.forward(family.joint(n, jnp.zeros(family.dim, x.dtype)).x))(noise)
         return jnp.sum(jnp.var(mean, axis=0)) / jnp.sum(jnp.var(x, axis=0))
 
     return jax.vmap(one)(keys, families, affines)

@@ -12,7 +12,7 @@ from .._arguments import as_key, check_count, check_function, default_float, des
 from .._programs import compiled
 from .._renamed import NUM_DRAWS, old_arguments
 from .._types import KeyLike
-from ..coordinates import AffineMap, IdentityMap
+from ..coordinates import CoordinateMap, IdentityMap
 from ..critics import CriticSettings, MLPCritic
 from ..families import Family, SemiImplicit
 from ..optimizers import Adam, OptimizerLike, check_optimizer
@@ -104,7 +104,7 @@ def fisher_divergence(
         raise TypeError(f"fit must be a sivi family, or a posterior with one; got {describe(fit)}.")
     target = target_for(target, fit=family.dim)
     affine = getattr(fit, "affine", None)
-    if isinstance(affine, AffineMap) and not isinstance(affine, IdentityMap):
+    if isinstance(affine, CoordinateMap) and not isinstance(affine, IdentityMap):
         target, score_q = Whitened(target, affine), _in_fit_coordinates(score_q, affine)
     counts = [("num_samples", num_samples, 2), ("num_steps", num_steps, 1), ("num_particles", num_particles, 1)]
     num_samples, num_steps, num_particles = (check_count(*count) for count in counts)
@@ -131,9 +131,9 @@ def fisher_divergence(
     )
 
 
-def _in_fit_coordinates(score_q: ScoreOfFamily | None, affine: AffineMap) -> ScoreOfFamily | None:
+def _in_fit_coordinates(score_q: ScoreOfFamily | None, affine: CoordinateMap) -> ScoreOfFamily | None:
     """A score of x as one of u."""
-    return None if score_q is None else lambda u: affine.pull_back(score_q(affine.forward(u)))
+    return None if score_q is None else lambda u: affine.score_at(u, score_q(affine.forward(u)))
 
 
 def _check_score(score_q: ScoreOfFamily, dim: int) -> None:

@@ -14,6 +14,7 @@ from .gamma_prior import GammaPrior
 from .gaussian_mixture import GaussianMixture
 from .intermediate import BridgedTarget, Tempered
 from .isotropic_gaussian import IsotropicGaussian
+from .last_layer import LastLayerMap
 from .linear_regression import LinearRegression
 from .logistic_regression import LogisticRegression
 from .multimodal import Multimodal
@@ -38,6 +39,7 @@ __all__ = [
     "HasSymmetries",
     "IsotropicGaussian",
     "KnowsCurvature",
+    "LastLayerMap",
     "Layout",
     "LinearRegression",
     "LogDensity",

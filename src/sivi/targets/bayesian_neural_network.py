@@ -13,9 +13,9 @@ from jaxtyping import Array, Float, Num, PRNGKeyArray
 from .._arguments import default_float
 from .._layout import Layout
 from .._types import Activation, ArrayLike, KeyLike, Scalar
-from ..constraints import positive
 from .found_precisions import FoundPrecisions
 from .gamma_prior import GammaPrior
+from .last_layer import LastLayerMap, last_layer_map, unknowns_of
 from .likelihoods import OutputLikelihood
 from .network_settings import (
     as_judged,
@@ -124,12 +124,18 @@ class BayesianNeuralNetwork(StructuredModel, HasSymmetries):
 
     @property
     def like(self) -> dict[str, Any]:
-        arrays = {name: jnp.zeros(shape, default_float()) for name, shape in self.network.shapes.items()}
-        return arrays | ({"noise_precision": positive()} if isinstance(self.noise_precision, GammaPrior) else {})
+        return unknowns_of(self.network, infers_noise=isinstance(self.noise_precision, GammaPrior))
 
     @property
     def layout(self) -> Layout:
         return Layout.like(self.like)
+
+    @property
+    def conditional_coordinates(self) -> LastLayerMap | None:
+        """Of a regression with normal noise by `hidden` layers: the last layer in units of its exact conditional."""
+        self._check_complete()
+        noise = None if isinstance(self.noise_precision, GammaPrior) else self.noise_precision
+        return last_layer_map(self.network, self.likelihood, self.data, self.weight_precision, noise)
 
     @property
     def numbers_per_row(self) -> int:
@@ -318,10 +324,8 @@ class BayesianNeuralNetwork(StructuredModel, HasSymmetries):
     def _check_complete(self) -> None:
         if missing := self.left_out:
             names = " and ".join(missing)
-            raise ValueError(
-                f"{names} must be given for a density, or found first; use model.with_precisions(key) in place of "
-                "the model, or give them as numbers."
-            )
+            found = "use model.with_precisions(key) in place of the model, or give them as numbers"
+            raise ValueError(f"{names} must be given for a density, or found first; {found}.")
 
 
 def _with_field(model: BayesianNeuralNetwork, name: str, value: Any) -> BayesianNeuralNetwork:

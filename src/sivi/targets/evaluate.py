@@ -46,10 +46,15 @@ def values_at(function: Callable[[PyTree], PyTree], points: PyTree, num_rows: in
         What the function returns, with a leading axis.
     """
     num_points = jax.tree.leaves(points)[0].shape[0]
-    block = max(1, min(MAX_POINTS, MAX_POINTS_TIMES_ROWS // num_rows))
+    block = block_of(num_rows)
     if block >= num_points:
         return jax.vmap(function)(points)
     return jax.lax.map(function, points, batch_size=block)
+
+
+def block_of(num_rows: int) -> int:
+    """How many points are evaluated side by side, if each needs so many rows of data, or numbers."""
+    return max(1, min(MAX_POINTS, MAX_POINTS_TIMES_ROWS // num_rows))
 
 
 def scores_at(

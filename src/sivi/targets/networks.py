@@ -82,13 +82,23 @@ class LayeredNetwork(NamedNetwork):
     def groups(self) -> dict[str, int]:
         return {name: int(name.rpartition("_")[2]) - 1 for name in self.shapes}
 
-    def outputs(self, weights: Weights, inputs: Float[Array, "features n"]) -> Float[Array, "outputs n"]:
-        hidden, last = inputs, len(self.widths) - 1
+    @property
+    def last_names(self) -> tuple[str, str]:
+        """The arrays of the last layer: its weights and its bias."""
+        last = len(self.widths) - 1
+        return f"weight_{last}", f"bias_{last}"
+
+    def hidden(self, weights: Weights, inputs: Float[Array, "features n"]) -> Float[Array, "units n"]:
+        """The units before the last layer."""
         activation = ACTIVATIONS[self.activation] if isinstance(self.activation, str) else self.activation
-        for i in range(1, last + 1):
-            hidden = weights[f"weight_{i}"].T @ hidden + weights[f"bias_{i}"][:, None]
-            hidden = hidden if i == last else activation(hidden)
-        return hidden
+        units = inputs
+        for i in range(1, len(self.widths) - 1):
+            units = activation(weights[f"weight_{i}"].T @ units + weights[f"bias_{i}"][:, None])
+        return units
+
+    def outputs(self, weights: Weights, inputs: Float[Array, "features n"]) -> Float[Array, "outputs n"]:
+        weight, bias = (weights[name] for name in self.last_names)
+        return weight.T @ self.hidden(weights, inputs) + bias[:, None]
 
     def random_weights(self, key: PRNGKeyArray) -> Weights:
         """N(0, 1/fan_in), biases too: with zeros, the kinks of all hidden units would start in one place."""

@@ -4,6 +4,7 @@ import abc
 
 from jaxtyping import Array, Float, PRNGKeyArray
 
+from ..coordinates import CoordinateMap
 from .base import Target, TargetWrapper
 
 
@@ -23,6 +24,14 @@ class HasSymmetries(Target):
     @abc.abstractmethod
     def prediction_names(self) -> tuple[str, ...]:
         """A name for each of the predictions."""
+
+    @property
+    def conditional_coordinates(self) -> CoordinateMap | None:
+        """Coordinates in which some unknowns are N(0, I) given all others, where that distribution is known; or None.
+
+        The map may go through all data, so a fit takes it only where it sees them all in an update.
+        """
+        return None
 
     @abc.abstractmethod
     def random_start(self, key: PRNGKeyArray) -> Float[Array, " dim"]:

@@ -1,21 +1,23 @@
-"""A target in the coordinates u of an affine map x = m + L u."""
+"""A target in the coordinates u of a fit."""
 
 from jaxtyping import Array, Float, Int
 
 from .._arguments import check_kind
 from .._layout import Layout
 from .._types import Scalar
-from ..coordinates import AffineMap, IdentityMap
+from ..coordinates import CoordinateMap, IdentityMap
 from .base import Target, TargetWrapper
 from .control_variate import ControlVariate
 
 
 class Whitened(TargetWrapper):
-    """The target pulled back to u: log p(m + L u) + log |det L|, with score Lᵀ S(m + L u).
+    """The target pulled back to u by x = T(u), with the log density log p(T(u)) + log |det ∂T/∂u|.
+
+    Where x = m + L u, its score is Lᵀ S(m + L u).
 
     Attributes:
         target: p, in x.
-        affine: x = m + L u.
+        affine: x = T(u), in most cases m + L u.
 
     Example:
         >>> import jax.numpy as jnp
@@ -27,7 +29,7 @@ class Whitened(TargetWrapper):
     """
 
     target: Target
-    affine: AffineMap
+    affine: CoordinateMap
 
     @property
     def layout(self) -> Layout:
@@ -39,26 +41,26 @@ class Whitened(TargetWrapper):
 
     def __check_init__(self) -> None:
         check_kind("target", Target, "a sivi target", self.target)
-        dim = check_kind("affine", AffineMap, "a map of sivi.coordinates", self.affine).mean.shape[-1]
+        dim = check_kind("affine", CoordinateMap, "a map of sivi.coordinates", self.affine).dim
         if dim != self.target.dim:
             raise ValueError(f"affine must have the target's dim, {self.target.dim}; got {dim}.")
 
     def log_prob(self, x: Float[Array, " dim"], batch: Int[Array, " batch"] | None = None) -> Scalar:
-        return self.target.log_prob(self.affine.forward(x), batch) + self.affine.log_det
+        return self.target.log_prob(self.affine.forward(x), batch) + self.affine.log_det_at(x)
 
     def score(self, x: Float[Array, " dim"], batch: Int[Array, " batch"] | None = None) -> Float[Array, " dim"]:
         # Not by autodiff of log_prob: the target may know only its score.
-        return self.affine.pull_back(self.target.score(self.affine.forward(x), batch))
+        return self.affine.score_at(x, self.target.score(self.affine.forward(x), batch))
 
 
 def in_fit_coordinates(
-    target: Target, affine: AffineMap, score_at_centre: Float[Array, " dim"] | None = None
+    target: Target, affine: CoordinateMap, score_at_centre: Float[Array, " dim"] | None = None
 ) -> Target:
     """The target as the fit sees it: in u, and with a control variate where a score is given.
 
     Args:
         target: The target, in x.
-        affine: x = m + L u; the identity leaves the target as it is.
+        affine: x = T(u); the identity leaves the target as it is.
         score_at_centre: S(m) on all data, for a control variate of minibatches around m; None for none.
     """
     if score_at_centre is not None:

@@ -2,8 +2,8 @@
 
 The usual warm-up pools Gaussians from wide starts into one. Of a network the starts end in different modes among very
 many equal ones, and their mixture is as wide as the prior. So each repeat of such a fit has an optimum of its own,
-from random initial weights by stochastic gradients, and a diagonal Gaussian from there, by the steps of
-`sivi.warmup.low_rank`.
+from random initial weights by stochastic gradients, and a diagonal Gaussian from there: by the steps of
+`sivi.warmup.low_rank`, or, where a score goes through all data twice, by those of `sivi.warmup.mean_field`.
 """
 
 from typing import NamedTuple
@@ -15,9 +15,10 @@ from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from .._arguments import default_float
 from .._batches import BatchWindows
-from ..coordinates import DiagonalMap
-from ..targets import HasSymmetries, Target
+from ..coordinates import ComposedMap, CoordinateMap, DiagonalMap
+from ..targets import HasSymmetries, Target, Whitened
 from .low_rank import fit_diagonal
+from .mean_field import fit_mean_field
 from .status import drift_noise, start_code
 
 
@@ -27,14 +28,16 @@ class Optimum(NamedTuple):
     Attributes:
         steps: Of Adam, from a random point.
         rate: Its learning rate at first; it decays along half a cosine.
-        rows: Rows of data of each step, at most.
+        rows: Rows of data of each step, at most; None for all.
         scale: Standard deviations, at first, of the Gaussian that is fitted from there.
+        conditional: Whether both are found in `HasSymmetries.conditional_coordinates`, through which the map then goes.
     """
 
     steps: int
     rate: float
-    rows: int
+    rows: int | None
     scale: float
+    conditional: bool = False
 
 
 def warmup_from_optimum(
@@ -45,7 +48,7 @@ def warmup_from_optimum(
     settings: Optimum,
     num_steps: int,
     batch_size: int | None,
-) -> tuple[DiagonalMap, Int[Array, ""]]:
+) -> tuple[CoordinateMap, Int[Array, ""]]:
     """A map around an optimum of the target, and the code of its status, see `sivi.warmup.status`.
 
     Args:
@@ -57,16 +60,22 @@ def warmup_from_optimum(
         batch_size: Rows of data of each of those; None for all.
     """
     start_key, ascent_key, rows_key, fit_key = jax.random.split(key, 4)
+    outer = start.conditional_coordinates if settings.conditional else None
+    target = target if outer is None else Whitened(target, outer)
     optimum = ascend(ascent_key, target, start.random_start(start_key), settings)
     windows = None
     if batch_size is not None and target.num_data is not None:
         windows = BatchWindows.for_run(rows_key, target.num_data, batch_size, num_steps)
     scales = jnp.full((1, target.dim), settings.scale, default_float())
-    fitted = fit_diagonal(fit_key, target, optimum[None], windows, num_steps, scales)
-    mean, root, evidence = (jax.tree.map(lambda leaf: leaf[0], part) for part in fitted)
+    if outer is None:
+        fitted = fit_diagonal(fit_key, target, optimum[None], windows, num_steps, scales)
+        mean, root, evidence = (jax.tree.map(lambda leaf: leaf[0], part) for part in fitted)
+    else:
+        mean, root, evidence = fit_mean_field(fit_key, target, optimum, scales[0], num_steps)
     usable = jnp.all(jnp.isfinite(mean)) & jnp.all(jnp.isfinite(root)) & jnp.all(root > 0)
     code = start_code(optimum, mean, root, evidence, drift_noise(windows, num_steps // 4))
-    return DiagonalMap(jnp.where(usable, mean, optimum), jnp.where(usable, root, scales[0])), code
+    inner = DiagonalMap(jnp.where(usable, mean, optimum), jnp.where(usable, root, scales[0]))
+    return inner if outer is None else ComposedMap(outer, inner), code
 
 
 def ascend(key: PRNGKeyArray, target: Target, start: Float[Array, " dim"], settings: Optimum) -> Float[Array, " dim"]:
@@ -80,7 +89,7 @@ def ascend(key: PRNGKeyArray, target: Target, start: Float[Array, " dim"], setti
     def step(state: tuple[Array, optax.OptState], index: Int[Array, ""]) -> tuple[tuple[Array, optax.OptState], None]:
         x, memory = state
         batch = None
-        if target.num_data is not None and settings.rows < rows:
+        if settings.rows is not None and settings.rows < rows:
             batch = jax.random.randint(jax.random.fold_in(key, index), (settings.rows,), 0, rows)
         gradient = -target.score(x, batch) / rows
         finite = jnp.all(jnp.isfinite(gradient))

@@ -1,0 +1,143 @@
+"""Coordinates in which the last layer of a network is known: `LastLayerMap`."""
+
+from typing import Any, final
+
+import equinox as eqx
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax.scipy.linalg import solve_triangular
+from jaxtyping import Array, Float
+
+from .._arguments import default_float
+from .._layout import Layout
+from .._types import Scalar
+from ..constraints import positive
+from ..coordinates import CoordinateMap
+from .likelihoods import NormalNoise, OutputLikelihood
+from .networks import LayeredNetwork, NamedNetwork, Weights
+
+
+class LastLayer(eqx.Module):
+    """w₂ ~ N(m, A⁻¹) given all other unknowns: A = C Cᵀ.
+
+    Attributes:
+        mean: m.
+        root: C, lower triangular.
+    """
+
+    mean: Float[Array, " last"]
+    root: Float[Array, "last last"]
+
+
+@final
+class LastLayerMap(CoordinateMap):
+    """The weights of the last layer, w₂, in units of their distribution given all other unknowns.
+
+    With normal noise of precision γ and hidden units Φ, a row of which is 1 for the bias, the density of a network is
+
+        −λ/2 ‖w₂‖² − γ/2 ‖y − Φᵀw₂‖² + terms of the other unknowns,
+
+    so that w₂ ~ N(m, A⁻¹) with A = λ I + γ Φ Φᵀ and m = γ A⁻¹ Φ y. Here w₂ = m + C⁻ᵀ v₂ with A = C Cᵀ, and all other
+    unknowns are as they are. Then v₂ ~ N(0, I), whatever the others are, and their density has w₂ integrated out.
+
+    A has a small multiple of I more than that, as large as rounding makes it anyway: the map stays invertible and its
+    determinant exact, and v₂ is N(0, I) up to that.
+
+    Attributes:
+        inputs: Rows of data, standardised.
+        targets: Of the same rows.
+        network: Whose layers they are.
+        weight_precision: λ of the last layer.
+        noise_precision: γ; None if it is one of the unknowns.
+    """
+
+    inputs: Float[Array, "num_data features"]
+    targets: Float[Array, " num_data"]
+    network: LayeredNetwork
+    weight_precision: Scalar
+    noise_precision: Scalar | None
+
+    @property
+    def layout(self) -> Layout:
+        """Of the unknowns: those of the network, and γ where that is one."""
+        return Layout.like(unknowns_of(self.network, infers_noise=self.noise_precision is None))
+
+    @property
+    def dim(self) -> int:
+        return self.layout.dim
+
+    @property
+    def mean(self) -> Float[Array, " dim"]:
+        return self.forward(jnp.zeros(self.dim, self.inputs.dtype))
+
+    def given(self, x: Float[Array, " dim"]) -> LastLayer:
+        """The distribution of the last layer given the other unknowns, all that is looked at of x."""
+        point: Weights = self.layout.unravel(x)
+        noise = point["noise_precision"] if self.noise_precision is None else self.noise_precision
+        hidden = self.network.hidden(point, self.inputs.T)
+        hidden = jnp.concatenate([hidden, jnp.ones((1, hidden.shape[1]), hidden.dtype)])
+        with jax.default_matmul_precision("highest"):
+            precision = noise * hidden @ hidden.T
+            right = noise * hidden @ self.targets
+        ridge = self.weight_precision + jnp.finfo(precision.dtype).eps * jnp.trace(precision)
+        root = jnp.linalg.cholesky(precision + ridge * jnp.eye(len(precision), dtype=precision.dtype))
+        mean = solve_triangular(root.T, solve_triangular(root, right, lower=True), lower=False)
+        return LastLayer(mean, root)
+
+    def forward(self, u: Float[Array, " dim"]) -> Float[Array, " dim"]:
+        return self._with_log_det(u)[0]
+
+    def inverse(self, x: Float[Array, " dim"]) -> Float[Array, " dim"]:
+        last, where = self.given(x), self.places
+        with jax.default_matmul_precision("highest"):
+            return x.at[where].set(last.root.T @ (x[where] - last.mean))
+
+    def log_det_at(self, u: Float[Array, " dim"]) -> Scalar:
+        return self._with_log_det(u)[1]
+
+    def score_at(self, u: Float[Array, " dim"], score: Float[Array, " dim"]) -> Float[Array, " dim"]:
+        (_, log_det), pull_back = jax.vjp(self._with_log_det, u)
+        return pull_back((score, jnp.ones_like(log_det)))[0]
+
+    @property
+    def covariance_diagonal(self) -> Float[Array, " dim"]:
+        return jnp.ones(self.dim, self.inputs.dtype)
+
+    @property
+    def numbers_per_point(self) -> int:
+        return len(self.places) * (self.targets.shape[-1] + 2 * len(self.places))
+
+    def _with_log_det(self, u: Float[Array, " dim"]) -> tuple[Float[Array, " dim"], Scalar]:
+        last, where = self.given(u), self.places
+        moved = last.mean + solve_triangular(last.root.T, u[where], lower=False)
+        return u.at[where].set(moved), -jnp.sum(jnp.log(jnp.diagonal(last.root)))
+
+    @property
+    def places(self) -> np.ndarray:
+        """Where the last layer stands among the unknowns: its weights, then its bias."""
+        names = self.network.last_names
+        starts = np.cumsum([0, *(variable.size for variable in self.layout.variables)])
+        spans = {v.name: np.arange(a, a + v.size) for v, a in zip(self.layout.variables, starts, strict=False)}
+        return np.concatenate([spans[name] for name in names])
+
+
+def unknowns_of(network: NamedNetwork, *, infers_noise: bool) -> dict[str, Any]:
+    """An example of a network's arrays by name, and with them of the noise precision, if it is inferred."""
+    arrays = {name: jnp.zeros(shape, default_float()) for name, shape in network.shapes.items()}
+    return arrays | ({"noise_precision": positive()} if infers_noise else {})
+
+
+def last_layer_map(
+    network: NamedNetwork,
+    likelihood: OutputLikelihood,
+    data: dict[str, Array],
+    weight_precision: Float[Array, " groups"] | None,
+    noise_precision: Float[Array, ""] | None,
+) -> LastLayerMap | None:
+    """The map of a network, or None: the noise must be normal, and the last layer be known as such."""
+    # A file can hold an activation by its name alone.
+    layered = isinstance(network, LayeredNetwork) and isinstance(network.activation, str)
+    if not layered or not isinstance(likelihood, NormalNoise) or weight_precision is None:
+        return None
+    return LastLayerMap(data["x"], data["y"], network, weight_precision[-1], noise_precision)
