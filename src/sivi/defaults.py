@@ -146,7 +146,7 @@ class Recipe:
             optimum = Optimum(steps=300, rate=2e-2, rows=None, scale=0.05, conditional=True)
             batch_size, own = None, {"num_steps": 20, "num_particles": 32}
         own |= {"annealed_share": 0.0, "bridge_share": 0.0, "plateau_tolerance": 0.0, "batch_size": batch_size}
-        own |= {"warmup_starts": 1, "warmup_steps": 300, "repeats": 8, "optimum": optimum}
+        own |= {"warmup_starts": 1, "warmup_steps": 300, "repeats": 4 if conditional else 8, "optimum": optimum}
         return replace(_critic(self.dim, self.num_data), **own)
 
     def for_modes(self) -> "Recipe":

@@ -65,7 +65,7 @@ class TestRecipe:
             assert many.for_target(target) == many.for_symmetries(conditional=False)
         robust = network(likelihood="student-t", **GIVEN)
         assert recipe.for_target(robust) == recipe.for_symmetries(conditional=False)
-        assert recipe.for_symmetries(conditional=True).repeats == 8
+        assert recipe.for_symmetries(conditional=True).repeats == 4
         assert recipe.repeats == 1
 
     @pytest.mark.parametrize("conditional", [False, True])
