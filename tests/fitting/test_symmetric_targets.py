@@ -40,12 +40,12 @@ def quick(monkeypatch):
 
     def short(*sizes):
         recipe = defaults.recipe(*sizes)
-        optimum = Optimum(steps=50, rate=2e-2, rows=100, scale=0.05)
-        changes = {"optimum": optimum, "warmup_steps": 20, "num_steps": 10, "repeats": 3}
+        changes = {"warmup_steps": 20, "num_steps": 10, "repeats": 3}
 
         class Short(type(recipe)):
-            def for_symmetries(self, **settings):
-                return replace(super().for_symmetries(**settings), **changes)
+            def for_symmetries(self, *, conditional):
+                optimum = Optimum(50, 2e-2, None if conditional else 100, 0.05, conditional)
+                return replace(super().for_symmetries(conditional=conditional), optimum=optimum, **changes)
 
         return Short(**vars(recipe))
 
@@ -120,6 +120,23 @@ class TestLeftOut:
         assert loaded.target.noise_precision == completed.noise_precision
         with pytest.raises(sivi.FitFileError, match="score differs"):
             sivi.load(tmp_path / "fit.sivi", target=network(**GIVEN))
+
+    @pytest.mark.parametrize(
+        ("settings", "message"),
+        [
+            ({"num_steps": -1}, "num_steps must be"),
+            ({"repeats": 0}, "repeats must be"),
+            ({"batch_size": 31}, "batch_size must be at most"),
+            ({"whiten": "no"}, "whiten must be 'auto'"),
+            ({"stop": "no"}, "stop must be"),
+        ],
+    )
+    def test_is_not_looked_for_where_other_settings_cannot_work(self, monkeypatch, settings, message):
+        monkeypatch.setattr(
+            BayesianNeuralNetwork, "prepared", lambda self, key: pytest.fail("precisions were looked for")
+        )
+        with pytest.raises((TypeError, ValueError), match=message):
+            sivi.fit(network(), key=0, progress=False, **settings)
 
     def test_inside_a_wrapper(self):
         completed = Wrapped(network()).prepared(jax.random.key(3))

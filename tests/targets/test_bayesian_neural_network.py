@@ -23,7 +23,8 @@ FIXED = {"noise_precision": 2.5, "weight_precision": 0.7}
 
 def network(likelihood="normal", hidden=(4, 2), activation="tanh", **settings):
     outcome = LABELS if likelihood == "softmax" else TARGETS
-    return BayesianNeuralNetwork(INPUTS, outcome, hidden, activation, likelihood=likelihood, **settings)
+    layers = {} if "network" in settings else {"hidden": hidden, "activation": activation}
+    return BayesianNeuralNetwork(INPUTS, outcome, likelihood=likelihood, **layers, **settings)
 
 
 def standardised(values):
@@ -290,9 +291,7 @@ def test_other_data_of_the_same_shape_find_the_program(module):
         return model.log_prob(z)
 
     for inputs, targets, noise in [(INPUTS, TARGETS, 2.0), (INPUTS**2, TARGETS + 1.0, 3.0)]:
-        model = BayesianNeuralNetwork(
-            inputs, targets, (4,), network=module, noise_precision=noise, weight_precision=noise
-        )
+        model = BayesianNeuralNetwork(inputs, targets, network=module, noise_precision=noise, weight_precision=noise)
         log_prob(model, jnp.zeros(model.dim))
     assert len(runs) == 1
 
@@ -388,6 +387,16 @@ BAD_CALLS = [
         r"^targets must be whole numbers from 0 to 1; got 2, and 4 such values in all\.$",
     ),
     ((INPUTS, LABELS * 0), {"likelihood": "softmax"}, r"^num_classes must be given where targets has one class only"),
+    (
+        (INPUTS, LABELS + 10**6),
+        {"likelihood": "softmax"},
+        r"^num_classes must be given where a label is not below the number of rows, \d+; got the label 100000\d\.$",
+    ),
+    (
+        (INPUTS, TARGETS),
+        {"network": eqx.nn.Linear(3, 1, key=jax.random.key(0)), "hidden": (4,)},
+        "^hidden and activation",
+    ),
     (
         (INPUTS, LABELS),
         {"likelihood": "softmax", "noise_precision": 1.0},

@@ -26,7 +26,7 @@ from .minibatches import remarks_on_scale
 from .not_finite import explained
 from .report import Callback
 from .resume import resumed
-from .start import FitArguments, check_callbacks, start
+from .start import FitArguments, check_callbacks, check_settings, start
 
 
 def fit(
@@ -114,6 +114,7 @@ def fit(
             with ProgressBar(None, 0, progress, unit="update") as bar:
                 visits = Visits(chunk_size, bar, tuple(callbacks), file)
                 if resume is None:
+                    check_settings(target, given)
                     target = target.prepared(key)
                     (run, affines), history = start(target, given, chunk_size, bar), {}
                 else:

@@ -59,16 +59,33 @@ class FitArguments:
     function: object = None  # the target as it was given: what is fitted is traced in one float type
 
 
+def check_settings(target: Target, given: FitArguments) -> None:
+    """Refuse settings that cannot work, before a target looks for what was left out and anything is compiled."""
+    if given.objective is not None:
+        check_kind("objective", Objective, "a sivi objective", given.objective)
+    if (
+        given.family is not None
+        and (dim := check_kind("family", Family, "a sivi family", given.family).dim) != target.dim
+    ):
+        raise ValueError(f"family must have the target's dim, {target.dim}; got {dim}.")
+    for name in ("num_steps", "repeats"):
+        if (value := getattr(given, name)) is not None:
+            check_count(name, value)
+    if given.batching is not None:
+        _checked_batching(given.batching)
+    given_map(given.whiten, target.dim)
+    check_rows(target, given.batch_size)
+    stop_rule_of(given.stop, None)
+    matmul_precision(given.precision)
+    as_key(given.key)
+
+
 def settings_of(target: Target, recipe: Recipe, given: FitArguments) -> tuple[FitSettings, CoordinateMap | None]:
     """The settings of a new run, and its coordinates if they are given; what is left out comes from the recipe.
 
     Nothing is compiled. What cannot work is refused with a sentence.
     """
     family, objective, batch_size = given.family, given.objective, given.batch_size
-    if objective is not None:
-        check_kind("objective", Objective, "a sivi objective", objective)
-    if family is not None and check_kind("family", Family, "a sivi family", family).dim != target.dim:
-        raise ValueError(f"family must have the target's dim, {target.dim}; got {family.dim}.")
     batch_size = recipe.batch_size if batch_size is None else batch_size
     num_steps = recipe.num_steps if given.num_steps is None else check_count("num_steps", given.num_steps)
     coordinates = given_map(given.whiten, target.dim)

@@ -53,6 +53,8 @@ def save(
         before: Called with the status of the new file just before it gets its name.
     """
     file = check_path("path", path)
+    if file.is_dir():
+        raise IsADirectoryError(f"path must be the name of a file; {str(file)!r} is a folder.")
     if not file.parent.is_dir():
         raise FileNotFoundError(f"path must be in an existing folder; {str(file.parent)!r} is not one.")
     settings, state, stored = posterior.run.settings, posterior.run.state, posterior.unattached

@@ -197,8 +197,7 @@ class BayesianNeuralNetwork(StructuredModel, HasSymmetries):
     def notes(self) -> tuple[str, ...]:
         if self.found is None:
             return ()
-        precisions = {"noise_precision": self.noise_precision, "weight_precision": self.weight_precision}
-        return (self.found.in_words(**precisions),)
+        return (self.found.in_words(noise_precision=self.noise_precision, weight_precision=self.weight_precision),)
 
     def outputs(self, p: Weights, x: Float[Array, "n features"]) -> Float[Array, "outputs n"]:
         """The outputs of the network at standardised inputs."""
@@ -308,9 +307,10 @@ class BayesianNeuralNetwork(StructuredModel, HasSymmetries):
 
         Of `network`, matrices are drawn so, with a row for each output; other arrays are as given.
         """
-        weights = self.network.random_weights(key)
-        inferred = isinstance(self.noise_precision, GammaPrior)
-        return self.layout.ravel(weights | ({"noise_precision": jnp.ones((), default_float())} if inferred else {}))
+        noise = (
+            {"noise_precision": jnp.ones((), default_float())} if isinstance(self.noise_precision, GammaPrior) else {}
+        )
+        return self.layout.ravel(self.network.random_weights(key) | noise)
 
     def _new_targets(self, key: PRNGKeyArray, p: Weights, x: Float[Array, "n features"]) -> Num[Array, " n"]:
         return self.units.raw(self.likelihood.sample(key, self.outputs(p, x), self._noise(p)))

@@ -26,6 +26,8 @@ from .rows import as_inputs
 
 #: Functions at the inputs where a network is judged, at most: for many classes there are fewer inputs.
 _MOST_FUNCTIONS, _FEWEST_INPUTS = 64, 8
+#: The defaults of `BayesianNeuralNetwork`.
+_HIDDEN, _ACTIVATION = (50,), "relu"
 LIKELIHOODS = ("normal", "student-t", "softmax")
 
 
@@ -59,6 +61,11 @@ def num_classes_of(likelihood: str, targets: np.ndarray, num_classes: int | None
     check_labels("targets", targets, num_classes)
     if num_classes is None and not targets.any():
         raise ValueError("num_classes must be given where targets has one class only; all labels are 0.")
+    if num_classes is None and targets.max() >= len(targets):
+        raise ValueError(
+            f"num_classes must be given where a label is not below the number of rows, {len(targets)}; got the label "
+            f"{int(targets.max())}."
+        )
     return int(targets.max()) + 1 if num_classes is None else num_classes
 
 
@@ -75,6 +82,8 @@ def as_network(
 ) -> NamedNetwork:
     """The user's module, or layers of these widths."""
     if network is not None:
+        if tuple(np.atleast_1d(hidden)) != _HIDDEN or activation != _ACTIVATION:
+            raise ValueError("hidden and activation must be left out where network is given: it has its own layers.")
         return ModuleNetwork.of(network, num_inputs, num_outputs)
     return LayeredNetwork((num_inputs, *as_widths(hidden), num_outputs), named_activation(activation))
 
