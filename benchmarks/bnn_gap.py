@@ -1,7 +1,7 @@
 """A network on data with a gap: what `sivi.check` says of HMC's draws and of draws half as wide, and fits beside HMC.
 
-    python benchmarks/bnn_gap.py [--keys 0 1 2 3 4] [--methods hmc fit] [--figure] [--resume] [--quick] [--note TEXT]
-        [--output FILE]
+    python benchmarks/bnn_gap.py [--keys 0 1 2 3 4] [--methods hmc fit infer] [--figure] [--resume] [--quick]
+        [--note TEXT] [--output FILE]
 
 Eighty rows of y = sin 2x + e, e ~ N(0, 0.15²), half of them with x in (−2, −0.7) and half in (0.7, 2). The network has
 one hidden layer of 64 units, 193 weights, with fixed precisions. Every run is a process of its own, without compiled
@@ -14,10 +14,12 @@ inputs that are judged and on a grid. `sd_ratio` says how far that was reached.
 
 `fit`: plain `sivi.fit(model, key)`, its verdict, and its band of functions against that of HMC with the same key:
 `rmse_of_mean` over the grid and over the gap, in the units of y, and inside the data in those of the noise; and ratios
-of standard deviations over the gap and inside the data.
-Of the variance of the weights, `share_between_repeats` is that between the means of repeats. Within a repeat,
-`last_layer_share` is the share of the variance of the last layer's weights that comes from the weights of the first,
-which are mixed over; the rest is that of their exact conditional. `floor` has the numbers of two runs of HMC.
+of standard deviations over the gap and inside the data. Of the variance of the weights, `share_between_repeats` is that
+between the means of repeats. Within a repeat, `last_layer_share` is the share of the variance of the last layer's
+weights that comes from the weights of the first, which are mixed over; the rest is that of their exact conditional.
+
+`infer`: plain `sivi.infer(model, key)`, which checks the fit and mends its draws by chains, beside HMC in the same way.
+`floor` has the numbers of two runs of HMC.
 """
 
 import argparse
@@ -38,7 +40,7 @@ from _processes import ROOT, cold, run_json
 from sivi.samplers.diagnostics import effective_sample_size, split_rhat
 from sivi.targets import BayesianNeuralNetwork
 
-METHODS = ("hmc", "fit")
+METHODS = ("hmc", "fit", "infer")
 NUM_DATA, NOISE_SD, GAP, DATA_SEED, WIDTH = 80, 0.15, 0.7, 0, 64
 GRID = np.linspace(-3.0, 3.0, 61)[:, None]
 CHAINS, TRANSITIONS, WARMUP, LEAPFROG = 8, 2000, 1000, 64
@@ -68,7 +70,7 @@ def network() -> BayesianNeuralNetwork:
 def run_job(job: dict[str, Any]) -> dict[str, Any]:
     """One method, once."""
     others, model = Others(), network()
-    facts = {"hmc": by_hmc, "fit": by_fit}[job["method"]](model, job)
+    facts = {"hmc": by_hmc, "fit": by_fit, "infer": by_infer}[job["method"]](model, job)
     return job | _rounded(facts) | {"other_cores_in_use": round(others.cores(), 2)}
 
 
@@ -112,6 +114,16 @@ def by_fit(model: BayesianNeuralNetwork, job: dict[str, Any]) -> dict[str, Any]:
     facts |= shares(posterior)
     facts["warnings"] = [str(remark) for remark in posterior.warnings]
     facts["check"] = told(posterior.check(key=job["key"], effort=effort(job)))
+    return facts | {"band": band(model, draws)}
+
+
+def by_infer(model: BayesianNeuralNetwork, job: dict[str, Any]) -> dict[str, Any]:
+    settings = {"num_steps": QUICK_STEPS} if job["quick"] else {}
+    clock = Clock()
+    found = sivi.infer(model, key=job["key"], progress=False, **settings)
+    draws = np.asarray(found.unconstrained(BANDS, key=job["key"]))
+    facts: dict[str, Any] = clock.read()
+    facts |= {"draws_of": found.source, "believed": found.believed, "check": told(found.verdict)}
     return facts | {"band": band(model, draws)}
 
 
@@ -225,6 +237,14 @@ def summary(rows: list[dict[str, Any]]) -> dict[str, Any]:
         found["floor"] = beside(of["hmc"][0], of["hmc"][1])
     by_key = {row["key"]: row for row in of["hmc"]}
     fits = [row for row in of["fit"] if row["key"] in by_key]
+    inferred = [row for row in of["infer"] if row["key"] in by_key]
+    if inferred:
+        found["infer"] = {
+            "draws_of": [row["draws_of"] for row in inferred],
+            "levels": [row["check"]["level"] for row in inferred],
+            "seconds": float(np.median([row["seconds"] for row in inferred])),
+            "beside_hmc": [beside(row, by_key[row["key"]]) for row in inferred],
+        }
     if fits:
         found["fit"] = {
             "levels": [row["check"]["level"] for row in fits],
@@ -245,7 +265,7 @@ def draw_figure(rows: list[dict[str, Any]], path: Path) -> None:
 
     chosen = [row for row in rows if "band" in row and row["key"] == rows[0]["key"]]
     figure, axes = plt.subplots(1, len(chosen), figsize=(4.6 * len(chosen), 3.6), sharey=True, layout="constrained")
-    (x, y), labels = data(), {"hmc": "HMC", "fit": "sivi.fit"}
+    (x, y), labels = data(), {"hmc": "HMC", "fit": "sivi.fit", "infer": "sivi.infer"}
     for ax, row in zip(np.atleast_1d(axes), chosen, strict=True):
         mean, sd = np.array(row["band"]["mean"]), np.array(row["band"]["sd"])
         ax.fill_between(GRID[:, 0], mean - 2.0 * sd, mean + 2.0 * sd, alpha=0.3, linewidth=0)
