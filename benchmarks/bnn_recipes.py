@@ -7,8 +7,9 @@ Splits and precisions are those of `sivi paper run bnn-table`, whose combined re
 `SIVI_DATA_DIR` names the data. All fits run in one process, one after the other, so that only the first of a set and a
 variant compiles; `seconds` of the others are without it. A variant is a change of the recipe of the default call:
 
-`default`: none. `more repeats`, `one repeat`: 8 or 1. `more updates`: 200 in place of 20. `longer climb`: 1,000 steps
-to the optimum. `weights`: coordinates of all weights, without what is known of the last layer.
+`default`: none. `four repeats`, `one repeat`: 4 or 1 in place of 8. `more updates`: 200 in place of 20. `longer climb`:
+1,000 steps to the optimum; `longer warm-up`: 3,000 of these, and 1,000 of the Gaussian. `weights`: coordinates of all
+weights, without what is known of the last layer.
 """
 
 import argparse
@@ -32,10 +33,11 @@ NUM_DRAWS = 1000
 LONGER = {"steps": 1000}
 VARIANTS: dict[str, dict[str, Any]] = {
     "default": {},
-    "more repeats": {"repeats": 8},
+    "four repeats": {"repeats": 4},
     "one repeat": {"repeats": 1},
     "more updates": {"num_steps": 200},
     "longer climb": {"optimum": LONGER},
+    "longer warm-up": {"optimum": {"steps": 3000}, "warmup_steps": 1000},
     "weights": {"conditional": False},
 }
 

@@ -24,7 +24,7 @@ from ._pareto import MAX_K_HAT, k_hat
 from ._programs import compiled
 from ._repeats import across_repeats, repeat_keys
 from ._types import RepeatKeys
-from .coordinates import AffineMap, CoordinateMap
+from .coordinates import CoordinateMap
 from .families import Components, Family, SemiImplicit
 from .targets import Target
 from .targets.evaluate import log_probs_at, values_at
@@ -179,9 +179,7 @@ def _draws(
     return points, jax.nn.logsumexp(by_repeat, axis=0) - jnp.log(repeats * each)
 
 
-def _log_dets(affine: CoordinateMap, u: Float[Array, "num dim"]) -> Float[Array, "*num"]:
-    if isinstance(affine, AffineMap):
-        return affine.log_det
+def _log_dets(affine: CoordinateMap, u: Float[Array, "num dim"]) -> Float[Array, " num"]:
     return values_at(affine.log_det_at, u, affine.numbers_per_point)
 
 

@@ -22,7 +22,7 @@ from .optimizers import Adam
 from .schedules import Cosine, Ramp
 from .stopping import Doubling, Plateau, StopRule
 from .targets import IsotropicGaussian, Target
-from .targets.symmetric import symmetric_inside
+from .targets.symmetric import conditional_coordinates_of, symmetric_inside
 from .warmup.from_optimum import Optimum, warmup_from_optimum
 from .warmup.gaussian import warmup_with_status
 
@@ -42,10 +42,9 @@ MORE_DIRECTIONS_FROM, MORE_DIRECTIONS = 1000, (128, 256)
 NUMBERS_IN_DIRECTIONS = 2**21
 #: Up to this many data an update sees all of them.
 ALL_DATA_UP_TO = 10_000
-#: Up to this many data coordinates use what is known of some unknowns given all others, which all data have to say.
-CONDITIONAL_UP_TO = 5000
-#: For a target with symmetries: so many data per update, at most.
-SOME_ROWS = 1000
+#: For a target with symmetries: so many data per update, at most; and numbers for a point up to which coordinates use
+#: what is known of some unknowns given all others, such as 5,800 data × 51 units.
+SOME_ROWS, CONDITIONAL_UP_TO = 1000, 300_000
 
 
 @dataclass(frozen=True)
@@ -127,12 +126,12 @@ class Recipe:
     repeats: int = 1
     optimum: Optimum | None = None
 
-    def for_target(self, target: Target, batch_size: int | None = None) -> "Recipe":
-        """The recipe for a target of this size, by what it declares; `batch_size` is that of a call that gives it."""
-        if (inner := symmetric_inside(target)) is None:
+    def for_target(self, target: Target, *, all_rows: bool = True) -> "Recipe":
+        """The recipe for a target of this size, by what it declares; `all_rows` if it may see all of them at once."""
+        if symmetric_inside(target) is None:
             return self
-        some = batch_size is not None or (self.num_data or 0) > CONDITIONAL_UP_TO
-        return self.for_symmetries(conditional=not some and inner.conditional_coordinates is not None)
+        known = conditional_coordinates_of(target) if all_rows else None
+        return self.for_symmetries(conditional=known is not None and known.numbers_per_point <= CONDITIONAL_UP_TO)
 
     def for_symmetries(self, *, conditional: bool) -> "Recipe":
         """The recipe for a target with symmetries, such as a network: repeats around optima, with a critic.
@@ -140,14 +139,13 @@ class Recipe:
         Coordinates are those of a mean-field Gaussian. There is no path from it: the mode is found. With `conditional`
         they use what is known of some unknowns given all others; more updates then change little.
         """
-        optimum, own = Optimum(steps=3000, rate=1e-2, rows=100, scale=0.05), {"num_steps": 1000, "num_particles": 100}
-        batch_size = SOME_ROWS if (self.num_data or 0) > SOME_ROWS else None
+        critic, optimum = _critic(self.dim, self.num_data), Optimum(steps=3000, rate=1e-2, rows=100, scale=0.05)
+        own = {"num_steps": 1000, "num_particles": 100, "warmup_starts": 1, "warmup_steps": 300, "repeats": 8}
+        own |= {"batch_size": SOME_ROWS if (self.num_data or 0) > SOME_ROWS else None, "optimum": optimum}
         if conditional:
             optimum = Optimum(steps=300, rate=2e-2, rows=None, scale=0.05, conditional=True)
-            batch_size, own = None, {"num_steps": 20, "num_particles": 32}
-        own |= {"annealed_share": 0.0, "bridge_share": 0.0, "plateau_tolerance": 0.0, "batch_size": batch_size}
-        own |= {"warmup_starts": 1, "warmup_steps": 300, "repeats": 4 if conditional else 8, "optimum": optimum}
-        return replace(_critic(self.dim, self.num_data), **own)
+            own |= {"num_steps": 20, "num_particles": 32, "batch_size": None, "optimum": optimum}
+        return replace(critic, **own, annealed_share=0.0, bridge_share=0.0, plateau_tolerance=0.0)
 
     def for_modes(self) -> "Recipe":
         """The recipe for a posterior with several modes: rounds are annealed, and start anew, so that modes can change
@@ -169,6 +167,8 @@ class Recipe:
 
     def with_critic(self) -> "Recipe":
         """The recipe for a critic, whose family also suits every other method."""
+        if self.optimum is not None:
+            return replace(self, num_steps=max(self.num_steps, 1000), num_particles=max(self.num_particles, 100))
         return _critic(self.dim, self.num_data) if self.mixture else self
 
     def warm_up(self, key: PRNGKeyArray, target: Target, batch_size: int | None) -> CoordinateMap:

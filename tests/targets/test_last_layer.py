@@ -8,8 +8,11 @@ import pytest
 
 import sivi
 from sivi._storage import codec
-from sivi.coordinates import ComposedMap, DiagonalMap
+from sivi.coordinates import ComposedMap, DiagonalMap, IdentityMap
 from sivi.targets import BayesianNeuralNetwork, Whitened
+from sivi.targets.evaluate import rows_of
+from sivi.targets.last_layer import root_of_gram
+from sivi.targets.symmetric import conditional_coordinates_of
 
 NOISE, WEIGHT = 30.0, (0.5, 4.0)
 
@@ -114,8 +117,32 @@ def test_is_stored_by_its_fields():
     np.testing.assert_array_equal(again.forward(u), both.forward(u))
 
 
-def test_rounding_does_not_break_it():
-    """Twin units, a large γ: A has no inverse in float32, and the map stays finite and invertible."""
+@pytest.mark.parametrize(("rows", "features", "noise", "weight"), [(300, 1, 1000.0, 1.0), (300, 6, 2000.0, 0.1)])
+def test_is_exact_in_single_precision(rows, features, noise, weight):
+    """Neighbouring rectifiers are nearly the same unit, so A has eigenvalues from λ to millions of times that."""
+    x = np.random.default_rng(1).uniform(-1.0, 1.0, (rows, features))
+    model = BayesianNeuralNetwork(x, x.sum(1), (50,), noise_precision=noise, weight_precision=weight)
+    whitened, last = Whitened(model, model.conditional_coordinates), last_of(model)
+    for seed in (1, 2):
+        v = point_of(model, seed)
+        np.testing.assert_allclose(whitened.score(v)[last], -v[last], atol=0.01)
+
+
+def test_a_unit_that_is_off_has_its_prior():
+    """In single precision too: rows say nothing of its weight, so that one is N(0, 1/λ)."""
+    x, y = data(200)
+    model = BayesianNeuralNetwork(x, y, (5,), noise_precision=1e4, weight_precision=0.5)
+    p = model.point(point_of(model))
+    p["bias_1"] = p["bias_1"].at[0].set(-1e3)
+    v, coordinates, place = model.layout.ravel(p), model.conditional_coordinates, last_of(model)[0]
+    centre = coordinates.forward(v.at[last_of(model)].set(0.0))[place]
+    moved = [float(coordinates.forward(v.at[last_of(model)].set(e))[place] - centre) for e in np.eye(6)]
+    np.testing.assert_allclose(np.linalg.norm(moved), 2.0**0.5, rtol=1e-4)
+    np.testing.assert_allclose(centre, 0.0, atol=1e-4)
+
+
+def test_twin_units_do_not_break_it():
+    """A large γ, and A without an inverse in float32: the map stays finite and invertible."""
     x, y = data(200)
     model = BayesianNeuralNetwork(x, y, (5,), "tanh", noise_precision=1e6, weight_precision=0.01)
     p = model.point(point_of(model))
@@ -123,7 +150,6 @@ def test_rounding_does_not_break_it():
     v = model.layout.ravel(p)
     coordinates = model.conditional_coordinates
     x = coordinates.forward(v)
-    assert np.isfinite(x).all()
     assert np.isfinite(Whitened(model, coordinates).score(v)).all()
     np.testing.assert_allclose(coordinates.inverse(x), v, atol=0.05)
 
@@ -177,6 +203,68 @@ def test_a_saved_fit_draws_the_same(tmp_path):
     assert isinstance(loaded.affines, ComposedMap)
 
 
-def test_minibatches_do_without():
-    posterior = sivi.fit(network(), key=0, num_steps=1, repeats=1, batch_size=10, progress=False)
-    assert isinstance(posterior.affines, DiagonalMap)
+def test_draws_of_a_hidden_layer_are_those_of_chains():
+    """Means and spreads of predictions beside HMC, which moves in the weights themselves."""
+    x = np.linspace(-1.0, 1.0, 30)[:, None]
+    y = np.sin(2.0 * x[:, 0]) + 0.1 * np.random.default_rng(0).normal(size=30)
+    model = BayesianNeuralNetwork(x, y, (8,), "tanh", noise_precision=40.0, weight_precision=(0.5, 2.0))
+    starts = np.stack([model.random_start(key) for key in jax.random.split(jax.random.key(1), 4)])
+    run = sivi.samplers.hmc(model, key=2, num_chains=4, num_samples=1000, num_warmup=500, init=starts, progress=False)
+    exact = np.asarray(jax.vmap(model.predictions)(jnp.asarray(run.flat())))
+    draws = sivi.fit(model, key=0, num_steps=1, progress=False).unconstrained(4000, key=1)
+    found = np.asarray(jax.vmap(model.predictions)(draws))
+    rows = slice(0, 30)
+    assert np.abs((found - exact).mean(0) / exact.std(0))[rows].max() < 0.5
+    ratio = found.std(0) / exact.std(0)
+    assert 0.8 < np.median(ratio) < 1.25
+
+
+class TestWhoHasThem:
+    def test_not_a_fit_of_minibatches_or_in_given_coordinates(self):
+        small = {"key": 0, "num_steps": 1, "repeats": 1, "progress": False}
+        assert isinstance(sivi.fit(network(), batch_size=10, **small).affines, DiagonalMap)
+        assert isinstance(sivi.fit(network(), whiten=None, **small).affines, IdentityMap)
+
+    def test_other_methods_have_more_updates(self):
+        def stop(report):
+            return True
+
+        settings = {"key": 0, "repeats": 1, "chunk_size": 1, "callbacks": [stop], "progress": False}
+        assert sivi.fit(network(), **settings).num_steps == 20
+        assert sivi.fit(network(), whiten=None, **settings).num_steps == 1000
+        assert sivi.fit(network(), objective=sivi.objectives.PathKL(), **settings).num_steps == 1000
+
+    def test_not_a_target_in_other_coordinates(self):
+        model = network()
+        inner = DiagonalMap(np.zeros(model.dim), np.full(model.dim, 2.0))
+        assert conditional_coordinates_of(Whitened(model, inner)) is None
+        assert conditional_coordinates_of(sivi.targets.Tempered(model, 0.5)) is not None
+        recipe = sivi.defaults.recipe(model.dim, 25)
+        assert recipe.for_target(Whitened(model, inner)) == recipe.for_symmetries(conditional=False)
+
+
+def test_memory_of_the_map_counts(x64):
+    """So many units that a point needs more numbers for the map than for the rows: fewer points go side by side."""
+    x, y = data()
+    wide = BayesianNeuralNetwork(x, y, (300,), noise_precision=NOISE, weight_precision=1.0)
+    coordinates = wide.conditional_coordinates
+    assert rows_of(Whitened(wide, coordinates)) >= coordinates.numbers_per_point > rows_of(wide)
+    recipe = sivi.defaults.recipe(wide.dim, 25)
+    assert recipe.for_target(wide) == recipe.for_symmetries(conditional=True)
+    wider = BayesianNeuralNetwork(x, y, (600,), noise_precision=NOISE, weight_precision=1.0)
+    assert sivi.defaults.recipe(wider.dim, 25).for_target(wider).optimum.conditional is False
+
+
+def test_root_of_gram_and_its_derivative(x64):
+    """The Cholesky factor of MᵀM; its derivative, and that of the derivative, are those through `cholesky`."""
+    rows = jnp.asarray(np.random.default_rng(3).normal(size=(7, 4)))
+    weights = jnp.asarray(np.random.default_rng(4).normal(size=(4, 4)))
+
+    def plain(rows):
+        return jnp.linalg.cholesky(rows.T @ rows)
+
+    np.testing.assert_allclose(root_of_gram(rows), plain(rows), atol=1e-12)
+    gradients = [jax.grad(lambda m, f=f: jnp.sum(weights * jnp.sin(f(m)))) for f in (root_of_gram, plain)]
+    np.testing.assert_allclose(gradients[0](rows), gradients[1](rows), atol=1e-11)
+    second = [jax.grad(lambda m, g=g: jnp.sum(jnp.cos(g(m))))(rows) for g in gradients]
+    np.testing.assert_allclose(second[0], second[1], atol=1e-9)

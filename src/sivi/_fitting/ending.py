@@ -43,9 +43,9 @@ def ended(posterior: Posterior, checkpoint: Checkpoint | None, said: tuple[Remar
 
 def remarks_of(posterior: Posterior) -> tuple[Remark, ...]:
     """What there is to say of a fit with its target."""
-    probes = _probes(posterior) if posterior.step >= MIN_UPDATES else None
     # A repeat of such a target is one of its modes, and is judged by what all of them predict.
     symmetric = posterior.target is not None and symmetric_inside(posterior.target) is not None
+    probes = _probes(posterior) if posterior.step >= _least_updates(posterior, symmetric) else None
     found: list[list[Remark]] = []
     for i in range(posterior.repeats):
         place = Place(posterior, i)
@@ -98,6 +98,14 @@ def merge(found: list[list[Remark]]) -> tuple[Remark, ...]:
             sentence = f"In {which}, {sentence[0].lower()}{sentence[1:]}"
         merged.append(Remark(kind, sentence, first.unknowns, tuple(where)))
     return tuple(merged)
+
+
+def _least_updates(posterior: Posterior, symmetric: bool) -> int:
+    """Updates from which the target is looked at: all of a recipe that has fewer than a trial."""
+    target = posterior.target
+    if target is None or not symmetric:
+        return MIN_UPDATES
+    return min(MIN_UPDATES, recipe(target.dim, target.num_data).for_target(target).num_steps)
 
 
 def _is_full(run: Run) -> bool:

@@ -9,19 +9,20 @@ from ..coordinates import CoordinateMap
 from ..families import Family
 from ..objectives import Objective
 from ..targets import Target
+from ..targets.evaluate import values_at
 from ..targets.whitened import in_fit_coordinates
 
 
 def points_of(affine: CoordinateMap, u: Float[Array, "points dim"]) -> Float[Array, "points dim"]:
     """Points u in the coordinates of the target."""
-    return jax.vmap(affine.forward)(u)
+    return values_at(affine.forward, u, affine.numbers_per_point)
 
 
 def scores_in_u(
     affine: CoordinateMap, u: Float[Array, "points dim"], scores: Float[Array, "points dim"]
 ) -> Float[Array, "points dim"]:
     """Scores of the target at points u, in the coordinates of the fit."""
-    return jax.vmap(affine.score_at)(u, scores)
+    return values_at(lambda pair: affine.score_at(*pair), (u, scores), affine.numbers_per_point)
 
 
 def draws_of(num: int, family: Family, key: PRNGKeyArray) -> Float[Array, "points dim"]:

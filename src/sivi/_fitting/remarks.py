@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float
 
 from .._repeats import member_of
 from .._run import Remark
-from ..coordinates import CoordinateMap
+from ..coordinates import AffineMap
 from ..defaults import recipe
 from ..posterior import Posterior
 from ..samplers.run import free_names
@@ -57,8 +57,9 @@ class Place:
     index: int
 
     @property
-    def affine(self) -> CoordinateMap:
-        return member_of(self.posterior.affines, self.index)
+    def affine(self) -> AffineMap:
+        """The affine part of the coordinates, whose result has the same names."""
+        return member_of(self.posterior.affines, self.index).affine_part
 
     @property
     def status(self) -> str:

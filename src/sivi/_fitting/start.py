@@ -221,11 +221,13 @@ def start(
         bar: Shows what goes on.
         given_up: A first run that was given up, and its coordinates: they are those of this one, which has a critic.
     """
-    recipe = recipe_for(target.dim, target.num_data).for_target(target, given.batch_size)
+    recipe = recipe_for(target.dim, target.num_data).for_target(
+        target, all_rows=given.batch_size is None and isinstance(given.whiten, str)
+    )
     if given_up is not None:
         given = _as_given_up(given_up[0].settings, recipe, given)
     family = given.family
-    if given_up is not None or given.objective is not None:
+    if given_up is not None or given.objective is not None or (given.family is not None and recipe.optimum is not None):
         recipe = recipe.with_critic()  # its family suits every method
     settings, coordinates = settings_of(target, recipe, given)
     bar.phase("compiling")

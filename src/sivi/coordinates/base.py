@@ -30,7 +30,7 @@ def is_known(*arrays: Array) -> bool:
 
 
 class CoordinateMap(eqx.Module):
-    """x = T(u), smooth and invertible.
+    """x = T(u), continuous, invertible and differentiable almost everywhere.
 
     Every map is a pytree of arrays, so several of one kind stack along a leading axis and are used under `vmap`.
 
@@ -62,8 +62,8 @@ class CoordinateMap(eqx.Module):
 
     @property
     @abc.abstractmethod
-    def covariance_diagonal(self) -> Float[Array, " dim"]:
-        """The variances of x when u ~ N(0, I), to first order around u = 0."""
+    def affine_part(self) -> "AffineMap":
+        """What an affine map does before all else; its result has the unknowns of x in the same places."""
 
     @property
     @abc.abstractmethod
@@ -90,6 +90,15 @@ class AffineMap(CoordinateMap):
 
     def score_at(self, u: Float[Array, " dim"], score: Float[Array, " dim"]) -> Float[Array, " dim"]:
         return self.pull_back(score)
+
+    @property
+    @abc.abstractmethod
+    def covariance_diagonal(self) -> Float[Array, " dim"]:
+        """The diagonal of L Lᵀ: the variances of x when u ~ N(0, I)."""
+
+    @property
+    def affine_part(self) -> "AffineMap":
+        return self
 
     @property
     def numbers_per_point(self) -> int:

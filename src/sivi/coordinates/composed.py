@@ -51,9 +51,8 @@ class ComposedMap(CoordinateMap):
         return self.inner.pull_back(self.outer.score_at(self.inner.forward(u), score))
 
     @property
-    def covariance_diagonal(self) -> Float[Array, " dim"]:
-        # The outer map is near the identity in the unknowns that it leaves, and of unit scale in the others.
-        return self.inner.covariance_diagonal
+    def affine_part(self) -> AffineMap:
+        return self.inner
 
     @property
     def numbers_per_point(self) -> int:

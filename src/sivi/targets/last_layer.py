@@ -13,7 +13,7 @@ from .._arguments import default_float
 from .._layout import Layout
 from .._types import Scalar
 from ..constraints import positive
-from ..coordinates import CoordinateMap
+from ..coordinates import CoordinateMap, IdentityMap
 from .likelihoods import NormalNoise, OutputLikelihood
 from .networks import LayeredNetwork, NamedNetwork, Weights
 
@@ -41,8 +41,8 @@ class LastLayerMap(CoordinateMap):
     so that w₂ ~ N(m, A⁻¹) with A = λ I + γ Φ Φᵀ and m = γ A⁻¹ Φ y. Here w₂ = m + C⁻ᵀ v₂ with A = C Cᵀ, and all other
     unknowns are as they are. Then v₂ ~ N(0, I), whatever the others are, and their density has w₂ integrated out.
 
-    A has a small multiple of I more than that, as large as rounding makes it anyway: the map stays invertible and its
-    determinant exact, and v₂ is N(0, I) up to that.
+    C comes from a QR decomposition of the hidden units, not from A itself: A has the square of their condition number,
+    and in single precision its small eigenvalues, those of directions of which the data say little, would be noise.
 
     Attributes:
         inputs: Rows of data, standardised.
@@ -75,14 +75,14 @@ class LastLayerMap(CoordinateMap):
         """The distribution of the last layer given the other unknowns, all that is looked at of x."""
         point: Weights = self.layout.unravel(x)
         noise = point["noise_precision"] if self.noise_precision is None else self.noise_precision
-        hidden = self.network.hidden(point, self.inputs.T)
-        hidden = jnp.concatenate([hidden, jnp.ones((1, hidden.shape[1]), hidden.dtype)])
-        with jax.default_matmul_precision("highest"):
-            precision = noise * hidden @ hidden.T
-            right = noise * hidden @ self.targets
-        ridge = self.weight_precision + jnp.finfo(precision.dtype).eps * jnp.trace(precision)
-        root = jnp.linalg.cholesky(precision + ridge * jnp.eye(len(precision), dtype=precision.dtype))
-        mean = solve_triangular(root.T, solve_triangular(root, right, lower=True), lower=False)
+        with jax.default_matmul_precision("highest"):  # the map is the same, whatever the products of a fit are
+            hidden = self.network.hidden(point, self.inputs.T).T
+            hidden = jnp.concatenate([hidden, jnp.ones((len(hidden), 1), hidden.dtype)], axis=1)
+            prior = jnp.sqrt(self.weight_precision) * jnp.eye(hidden.shape[1], dtype=hidden.dtype)
+            root = root_of_gram(jnp.concatenate([jnp.sqrt(noise) * hidden, prior]))
+            mean = _solved(root, noise * self.targets @ hidden)
+            # Once more, for what rounding has left.
+            mean += _solved(root, noise * (self.targets - hidden @ mean) @ hidden - self.weight_precision * mean)
         return LastLayer(mean, root)
 
     def forward(self, u: Float[Array, " dim"]) -> Float[Array, " dim"]:
@@ -101,12 +101,12 @@ class LastLayerMap(CoordinateMap):
         return pull_back((score, jnp.ones_like(log_det)))[0]
 
     @property
-    def covariance_diagonal(self) -> Float[Array, " dim"]:
-        return jnp.ones(self.dim, self.inputs.dtype)
+    def affine_part(self) -> IdentityMap:
+        return IdentityMap(self.dim)
 
     @property
     def numbers_per_point(self) -> int:
-        return len(self.places) * (self.targets.shape[-1] + 2 * len(self.places))
+        return len(self.places) * (self.targets.shape[-1] + len(self.places))
 
     def _with_log_det(self, u: Float[Array, " dim"]) -> tuple[Float[Array, " dim"], Scalar]:
         last, where = self.given(u), self.places
@@ -120,6 +120,39 @@ class LastLayerMap(CoordinateMap):
         starts = np.cumsum([0, *(variable.size for variable in self.layout.variables)])
         spans = {v.name: np.arange(a, a + v.size) for v, a in zip(self.layout.variables, starts, strict=False)}
         return np.concatenate([spans[name] for name in names])
+
+
+@jax.custom_vjp
+def root_of_gram(rows: Float[Array, "n k"]) -> Float[Array, "k k"]:
+    """The Cholesky factor C of MᵀM, with the accuracy of a QR decomposition of M.
+
+    Its derivative is that of a Cholesky factor, which needs C alone: through a QR decomposition it would need Q too.
+    """
+    upper = jnp.linalg.qr(rows, mode="r")
+    return (jnp.where(jnp.diagonal(upper) < 0.0, -1.0, 1.0).astype(upper.dtype)[:, None] * upper).T
+
+
+def _root_and_rows(rows: Float[Array, "n k"]) -> tuple[Float[Array, "k k"], tuple[Array, Array]]:
+    root = root_of_gram(rows)
+    return root, (rows, root)
+
+
+def _pull_back_root(saved: tuple[Array, Array], change: Float[Array, "k k"]) -> tuple[Float[Array, "n k"]]:
+    """With P the lower triangle of Cᵀ C̄, its diagonal halved: Ā = C⁻ᵀ (P + Pᵀ) C⁻¹ / 2 and M̄ = 2 M Ā."""
+    rows, root = saved
+    with jax.default_matmul_precision("highest"):
+        lower = jnp.tril(root.T @ change)
+        half = lower - 0.5 * jnp.diag(jnp.diagonal(lower))
+        left = solve_triangular(root.T, half + half.T, lower=False)
+        return (rows @ solve_triangular(root.T, left.T, lower=False),)
+
+
+root_of_gram.defvjp(_root_and_rows, _pull_back_root)
+
+
+def _solved(root: Float[Array, "k k"], right: Float[Array, " k"]) -> Float[Array, " k"]:
+    """A⁻¹ b with A = C Cᵀ."""
+    return solve_triangular(root.T, solve_triangular(root, right, lower=True), lower=False)
 
 
 def unknowns_of(network: NamedNetwork, *, infers_noise: bool) -> dict[str, Any]:

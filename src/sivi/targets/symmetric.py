@@ -38,6 +38,15 @@ class HasSymmetries(Target):
         """A random point for an optimiser to start from, such as the usual initial weights of a network."""
 
 
+def conditional_coordinates_of(target: Target) -> CoordinateMap | None:
+    """Those of the target with symmetries inside all wrappers, if every wrapper leaves its unknowns as they are."""
+    while isinstance(target, TargetWrapper):
+        if type(target).inner_point is not TargetWrapper.inner_point:
+            return None
+        target = target.target
+    return target.conditional_coordinates if isinstance(target, HasSymmetries) else None
+
+
 def symmetric_inside(target: Target) -> HasSymmetries | None:
     """The target with symmetries inside all wrappers; None if there is none."""
     while isinstance(target, TargetWrapper):

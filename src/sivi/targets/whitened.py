@@ -36,6 +36,11 @@ class Whitened(TargetWrapper):
         """The layout of a plain vector: u has no names."""
         return Layout.vector(self.dim)
 
+    @property
+    def numbers_per_row(self) -> int:
+        of_map = -(-self.affine.numbers_per_point // (self.num_data or 1))
+        return max(self.target.numbers_per_row, of_map)
+
     def inner_point(self, x: Float[Array, " dim"]) -> Float[Array, " dim"]:
         return self.affine.forward(x)
 

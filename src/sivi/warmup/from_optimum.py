@@ -19,7 +19,7 @@ from ..coordinates import ComposedMap, CoordinateMap, DiagonalMap
 from ..targets import HasSymmetries, Target, Whitened
 from .low_rank import fit_diagonal
 from .mean_field import fit_mean_field
-from .status import drift_noise, start_code
+from .status import RAN_AWAY, drift_noise, start_code, steps_code
 
 
 class Optimum(NamedTuple):
@@ -74,6 +74,8 @@ def warmup_from_optimum(
         mean, root, evidence = fit_mean_field(fit_key, target, optimum, scales[0], num_steps)
     usable = jnp.all(jnp.isfinite(mean)) & jnp.all(jnp.isfinite(root)) & jnp.all(root > 0)
     code = start_code(optimum, mean, root, evidence, drift_noise(windows, num_steps // 4))
+    if outer is not None:  # few draws a step: the largest entry of G is noise
+        code = jnp.where(code >= RAN_AWAY, code, steps_code(evidence.drift, evidence.gap))
     inner = DiagonalMap(jnp.where(usable, mean, optimum), jnp.where(usable, root, scales[0]))
     return inner if outer is None else ComposedMap(outer, inner), code
 

@@ -6,7 +6,7 @@ import optax
 from jaxtyping import Array, Float, Int, PRNGKeyArray
 
 from ..targets import Target
-from ..targets.evaluate import scores_at
+from ..targets.evaluate import exact_scores_at
 from .dense import Fitted
 from .status import Evidence
 
@@ -36,7 +36,7 @@ def fit_mean_field(
         (m, log_s), memory, evidence = state
         s, half = jnp.exp(log_s), jax.random.normal(jax.random.fold_in(key, t), (NUM_PAIRS, target.dim), mean.dtype)
         u = jnp.concatenate([half, -half])
-        residuals = s * scores_at(target, m + s * u) + u
+        residuals = s * exact_scores_at(target, m + s * u) + u
         drift, gap = jnp.mean(residuals, axis=0), jnp.mean(residuals * u, axis=0)
         finite = jnp.all(jnp.isfinite(residuals))
         drift, gap = jnp.where(finite, drift, 0.0), jnp.where(finite, gap, 0.0)
