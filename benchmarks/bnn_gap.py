@@ -132,10 +132,9 @@ def shares(posterior: sivi.Posterior) -> dict[str, float]:
     draws = jnp.asarray(posterior.unconstrained(BANDS // posterior.repeats, key=0, by_repeat=True))
     within, between = draws.var(axis=1).sum(axis=1), draws.mean(axis=1).var(axis=0).sum()
     outer, from_first = posterior.repeat(0).affine.outer, []
-    last = outer.places
-    centre = jax.jit(jax.vmap(lambda x: outer.forward(outer.inverse(x).at[last].set(0.0))))
+    mean_of_last = jax.jit(jax.vmap(lambda x: outer.given(x).mean))
     for one in draws:
-        from_first.append(float(centre(one)[:, last].var(axis=0).sum() / one[:, last].var(axis=0).sum()))
+        from_first.append(float(mean_of_last(one).var(axis=0).sum() / one[:, outer.places].var(axis=0).sum()))
     share = float(between / (between + within.mean()))
     return {"share_between_repeats": share, "last_layer_share": float(np.mean(from_first))}
 

@@ -42,8 +42,8 @@ _SAMPLE, _LOG_PROB, _NEW_DATA, _EVIDENCE, _FIRST_REPEAT = 2, 3, 4, 5, 1000
 class Posterior(OfRun):
     """A fitted variational posterior: the equal mixture of one or more independent fits, its repeats.
 
-    Every repeat is fitted in its own whitened coordinates u, x = m + L u; `affine` is that map. Draws and densities
-    are those of x. The metrics in `history` are in units of u.
+    Every repeat is fitted in its own whitened coordinates u, x = m + L u, or a map after that; `affine` is the whole
+    map. Draws and densities are those of x. The metrics in `history` are in units of u.
 
     Attributes:
         run: The run that made it: its settings, its step and its state, from which a resumed fit continues.
@@ -289,6 +289,8 @@ class Posterior(OfRun):
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fit to one file, whole or not at all; see `sivi.load`.
+
+        Of data it holds none, but those of a network whose coordinates are computed from them: `LastLayerMap`.
 
         Args:
             path: The file's name. An existing file is replaced.

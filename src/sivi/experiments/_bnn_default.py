@@ -70,10 +70,10 @@ def _shares(keys: jax.Array, families: Family, affines: CoordinateMap, num_draws
     def one(key: jax.Array, family: SemiImplicit, affine: CoordinateMap) -> jax.Array:
         noise, eps = family.sample_noise(key, (num_draws,))
         x = jax.lax.map(lambda pair: affine.forward(family.joint(*pair).x), (noise, eps), batch_size=100)
-        if isinstance(affine, ComposedMap) and isinstance(affine.outer, LastLayerMap):
-            outer, last = affine.outer, affine.outer.places
-            mean = jax.lax.map(lambda x: outer.forward(outer.inverse(x).at[last].set(0.0)), x, batch_size=100)
-            x, mean = x[:, last], mean[:, last]
+        outer = affine.outer if isinstance(affine, ComposedMap) else None
+        if isinstance(outer, LastLayerMap):
+            mean = jax.lax.map(lambda x: outer.given(x).mean, x, batch_size=100)
+            x = x[:, outer.places]
         else:
             mean = jax.vmap(lambda n: affine.forward(family.joint(n, jnp.zeros(family.dim, x.dtype)).x))(noise)
         return jnp.sum(jnp.var(mean, axis=0)) / jnp.sum(jnp.var(x, axis=0))

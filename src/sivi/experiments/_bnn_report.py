@@ -67,16 +67,21 @@ standard deviation of {spread}, often more than the published methods differ by.
 orientation, and methods are compared by paired differences on the same splits alone.\
 """
 
-_SETTINGS = """\
+_SEMI_IMPLICIT = """\
 SIVI, UIVI and SIVI-SM have the paper's family (z of length 3, two hidden layers of 10 units, log σ² from −8), start
 from 99 Adam steps on the squared error of the averaged prediction, and make {updates} updates on minibatches of 100
 rows with Adam at a rate of 2·10⁻⁵, times 0.9 every 1000 updates: what the paper's authors ran for SIVI-SM on Boston.
-SIVI-SM has 100 particles and a critic of 16 units; SIVI has 10 particles and L = 100; UIVI has one. SGLD is 100
-particles. Its step size, one of 10⁻⁴, 10⁻⁵ and 10⁻⁶, and its length, {sgld} steps or half as many, have the best
-likelihood on a tenth of the rows for fitting, which it does not see. HMC is short: {chains} chains of {kept}
-transitions after {warmup} of warm-up. The paper's λ and γ are means over the particles of a run of Stein variational
-gradient descent. "From z" is the share of the variance of the weights of a fit that comes from z, and of the default
-call that within a component.\
+SIVI-SM has 100 particles and a critic of 16 units; SIVI has 10 particles and L = 100; UIVI has one.\
+"""
+_SGLD = """\
+SGLD is 100 particles. Its step size, one of 10⁻⁴, 10⁻⁵ and 10⁻⁶, and its length, {sgld} steps or half as many, have the
+best likelihood on a tenth of the rows for fitting, which it does not see.\
+"""
+_HMC = "HMC is short: {chains} chains of {kept} transitions after {warmup} of warm-up."
+_SHARES = """\
+The paper's λ and γ are means over the particles of a run of Stein variational gradient descent. "From z" is the share
+of the variance of the weights of a fit that comes from z. Of the default call it is that within a component, and, where
+the last layer has its exact conditional, the share of that layer's variance that comes from the other weights.\
 """
 
 
@@ -192,16 +197,30 @@ def _spreads(results: Results) -> str:
 
 
 def _settings(results: Results) -> str:
-    first = {method: results.first(method=method, seed=0) for method in ("sivi-sm", "sgld", "hmc")}
+    """A paragraph on the methods of which there are results, and a sentence on those of which there are not."""
+    first = {method: results.first(method=method, seed=0) for method in dict.fromkeys(line.method for line in LINES)}
     settings = {method: {} if r is None else r.job.settings for method, r in first.items()}
-    chains = settings["hmc"].get("chains", {})
-    return _SETTINGS.format(
-        updates=_count(settings["sivi-sm"].get("num_steps")),
-        sgld=_count(settings["sgld"].get("num_steps")),
-        chains=_count(chains.get("num_chains")),
-        kept=_count(chains["thin"] * chains["num_kept"] if chains else None),
-        warmup=_count(chains.get("num_warmup")),
-    )
+    chains, sentences = settings["hmc"].get("chains", {}), []
+    if updates := next((settings[m]["num_steps"] for m in ("sivi-sm", "sivi", "uivi") if settings[m]), None):
+        sentences.append(_SEMI_IMPLICIT.format(updates=_count(updates)))
+    if settings["sgld"]:
+        sentences.append(_SGLD.format(sgld=_count(settings["sgld"]["num_steps"])))
+    if chains:
+        kept = chains["thin"] * chains["num_kept"]
+        numbers = {"chains": chains["num_chains"], "kept": _count(kept), "warmup": chains["num_warmup"]}
+        sentences.append(_HMC.format(**numbers))
+    return " ".join([*sentences, _SHARES, *_not_run(results)])
+
+
+def _not_run(results: Results) -> list[str]:
+    """Which lines are missing, and of which sets."""
+    found = []
+    for method in dict.fromkeys(line.method for line in LINES):
+        sets = [label for name, label in SET_LABELS.items() if results.first(set=name, method=method, seed=0) is None]
+        if sets and results.mode == "full":
+            label = next(line.label for line in reversed(LINES) if line.method == method)
+            found.append(f"{label} ({_listed(sets) if len(sets) < len(SET_LABELS) else 'all'})")
+    return [f"Not run yet: {'; '.join(found)}."] if found else []
 
 
 def _device_time(results: Results) -> str:
@@ -219,8 +238,8 @@ def _device_time(results: Results) -> str:
     )
 
 
-def _count(value: int | None) -> str:
-    return "–" if value is None else f"{value:,}"
+def _count(value: int) -> str:
+    return f"{value:,}"
 
 
 def _listed(words: Sequence[str]) -> str:
