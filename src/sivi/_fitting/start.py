@@ -77,7 +77,6 @@ def check_settings(target: Target, given: FitArguments) -> None:
     check_rows(target, given.batch_size)
     stop_rule_of(given.stop, None)
     matmul_precision(given.precision)
-    as_key(given.key)
 
 
 def settings_of(target: Target, recipe: Recipe, given: FitArguments) -> tuple[FitSettings, CoordinateMap | None]:
