@@ -3,7 +3,7 @@
     python benchmarks/bnn_recipes.py [--sets boston yacht concrete] [--splits 0 1 2 3] [--variants NAME ...] [--resume]
         [--output FILE]
 
-Splits and precisions are those of `sivi paper run bnn-table`, whose combined result in `results/` has to be there, and
+Splits and precisions are those of `sivi paper run bnn-table`, as far as `results/unfinished` has them, and
 `SIVI_DATA_DIR` names the data. All fits run in one process, one after the other, so that only the first of a set and a
 variant compiles; `seconds` of the others are without it. A variant is a change of the recipe of the default call:
 
@@ -103,7 +103,7 @@ def main() -> None:
     parser.add_argument("--note", help="what else to say of the machine")
     parser.add_argument("--output", type=Path, default=RESULTS / "bnn_recipes.json")
     args = parser.parse_args()
-    table = json.loads((ROOT / "results" / "bnn-table.json").read_text())
+    table = json.loads((ROOT / "results" / "unfinished" / "bnn-table.json").read_text())
     found = {job["name"]: job["numbers"]["rows"] for job in table["jobs"]}
     rows: list[dict[str, Any]] = []
     if args.resume and args.output.exists():

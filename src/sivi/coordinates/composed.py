@@ -15,6 +15,7 @@ class ComposedMap(CoordinateMap):
         inner: m + L u.
 
     Example:
+        >>> import jax.numpy as jnp
         >>> from sivi.coordinates import DiagonalMap
         >>> twice = DiagonalMap(jnp.zeros(2), jnp.full(2, 2.0))
         >>> ComposedMap(twice, DiagonalMap(jnp.ones(2), jnp.ones(2))).forward(jnp.ones(2)).tolist()
