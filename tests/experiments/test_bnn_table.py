@@ -13,9 +13,9 @@ import pytest
 import sivi
 from sivi import DiagonalGaussian, NormalMixing, SemiImplicit
 from sivi.experiments import EXPERIMENTS, JobResult, Results, run
-from sivi.experiments._bnn_chains import STEP_SIZES, Descent, Hamiltonian, Langevin
+from sivi.experiments._bnn_chains import STEP_SIZES, Descent, Hamiltonian, Langevin, LangevinMember
 from sivi.experiments._bnn_data import SPLITS, Rows, linear_scores, parts_of, test_rows
-from sivi.experiments._bnn_methods import Members
+from sivi.experiments._bnn_methods import Members, _chosen_steps
 from sivi.experiments._bnn_precisions import kept_row, precisions_of
 from sivi.experiments._bnn_published import PUBLISHED
 from sivi.experiments._bnn_report import SET_LABELS, mean_and_error, paired
@@ -197,7 +197,7 @@ class TestUnitsOfTheNoise:
 PROCESSES = {
     "sivi-sm": lambda: SemiImplicitFit(dataclasses.replace(sivi_sm(), num_particles=8).bind(20)),
     "sivi": lambda: SemiImplicitFit(sivi_objective().bind(20)),
-    "langevin": lambda: Langevin(jnp.int32(3)),
+    "langevin": lambda: Langevin(jnp.int32(3), 12),
 }
 
 
@@ -228,6 +228,8 @@ class TestSideBySide:
     @pytest.mark.parametrize("name", [pytest.param("sivi-sm", marks=pytest.mark.slow), "sivi", "langevin"])
     def test_resumed_is_uninterrupted(self, name, tmp_path):
         targets, keys, process = two_targets(), keys_of(2), PROCESSES[name]()
+        if name == "langevin":
+            targets = LangevinMember(targets, jnp.array([1e-4, 1e-5]), jnp.array([7, 5]))
         whole = run_side_by_side(process, targets, keys, 7, tmp_path / "a")
         first = run_side_by_side(process, targets, keys, 4, tmp_path / "b", chunk_size=3)
         (tmp_path / "c").mkdir()
@@ -258,18 +260,32 @@ class TestSideBySide:
 class TestProcesses:
     @pytest.mark.slow
     def test_langevin_step(self):
-        target = member(two_targets(), 0)
-        process = Langevin(jnp.int32(1))
-        state = process.start(jax.random.key(0), target)
-        moved = process.step(jax.random.key(1), jnp.int32(0), state, target)
-        later = process.step(jax.random.key(2), jnp.int32(1), moved, target)
-        noise = jax.random.normal(jax.random.key(1), state.particles.shape)
+        network, process = member(two_targets(), 0), Langevin(jnp.int32(1), 12)
+        noise = jax.random.normal(jax.random.key(1), (12, network.dim))
         rows = jnp.arange(100) % 30
-        for i, h in enumerate(STEP_SIZES):
-            x = state.particles[i, 7]
-            expected = x + 0.5 * h * target.score(x, rows) + math.sqrt(h) * noise[i, 7]
-            np.testing.assert_allclose(moved.particles[i, 7], expected, rtol=1e-4, atol=1e-5)
-        np.testing.assert_array_equal(later.half_way, moved.particles)
+        for h in STEP_SIZES:
+            target = LangevinMember(network, jnp.float32(h), jnp.int32(2))
+            state = process.start(jax.random.key(0), target)
+            moved = process.step(jax.random.key(1), jnp.int32(0), state, target)
+            later = process.step(jax.random.key(2), jnp.int32(1), moved, target)
+            x = state.particles[7]
+            expected = x + 0.5 * h * network.score(x, rows) + math.sqrt(h) * noise[7]
+            np.testing.assert_allclose(moved.particles[7], expected, rtol=1e-4, atol=1e-5)
+            np.testing.assert_array_equal(later.half_way, moved.particles)
+            assert not np.array_equal(later.particles, moved.particles)
+            after = process.step(jax.random.key(3), jnp.int32(2), later, target)
+            np.testing.assert_array_equal(after.particles, later.particles)
+
+    @pytest.mark.slow
+    def test_langevin_takes_the_steps_that_are_best_on_dev_rows(self, tmp_path, monkeypatch):
+        """One of the sizes throws the particles off; of the others, the larger one gets further."""
+        monkeypatch.setattr("sivi.experiments._bnn_methods.STEP_SIZES", (1e3, 1e-4, 1e-6))
+        settings = {"set": "yacht", "seed": 0, "splits": (0, 1), "most_rows": 60}
+        members = Members.of(settings, {0: PRECISIONS, 1: PRECISIONS}, ("own",), "fit")
+        chosen, seconds = _chosen_steps(members, 200, tmp_path)
+        np.testing.assert_allclose(chosen.step_size, [1e-4, 1e-4], rtol=1e-6)
+        assert set(chosen.num_steps.tolist()) <= {100, 200}
+        assert seconds > 0.0
 
     @pytest.mark.slow
     def test_hmc_draws_from_the_prior_where_rows_say_nothing(self, tmp_path):

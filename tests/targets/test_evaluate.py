@@ -23,9 +23,20 @@ def test_blocks_change_nothing(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("num", "rows", "block"), [(5000, 1, None), (5001, 1, 5000), (100, 2**20, 16), (16, 2**20, None), (3, 2**30, 1)]
+    ("numbers", "num", "rows", "block"),
+    [
+        (2**24, 5000, 1, None),
+        (2**24, 5001, 1, 5000),
+        (2**24, 101, 2**20, 16),
+        (2**24, 16, 2**20, None),
+        (2**24, 3, 2**30, 1),
+        (2**20, 101, 2**16, 16),
+        (2**20, 16, 2**16, None),
+    ],
 )
-def test_one_rule_for_the_size_of_blocks(monkeypatch, num, rows, block):
+def test_one_rule_for_the_size_of_blocks(monkeypatch, numbers, num, rows, block):
+    """Rows fill memory, or the caches of a CPU, whichever is less."""
+    monkeypatch.setattr(evaluate, "numbers_side_by_side", lambda: numbers)
     calls, real = [], jax.lax.map
     monkeypatch.setattr(jax.lax, "map", lambda *a, **k: calls.append(k["batch_size"]) or real(*a, **k))
     points = {"a": jnp.arange(float(num)), "b": jnp.ones((num, 2))}
@@ -34,14 +45,28 @@ def test_one_rule_for_the_size_of_blocks(monkeypatch, num, rows, block):
     assert calls == ([] if block is None else [block])
 
 
+@pytest.mark.parametrize(("num", "block"), [(100, 10), (96, 16), (22, 11), (34, 16)])
+def test_blocks_leave_no_remainder_if_a_size_not_much_smaller_has_none(monkeypatch, num, block):
+    monkeypatch.setattr(evaluate, "numbers_side_by_side", lambda: 16 * 7)
+    calls, real = [], jax.lax.map
+    monkeypatch.setattr(jax.lax, "map", lambda *a, **k: calls.append(k["batch_size"]) or real(*a, **k))
+    np.testing.assert_array_equal(values_at(lambda x: 2.0 * x, jnp.arange(float(num)), 7), 2.0 * np.arange(num))
+    assert calls == [block]
+
+
+def test_a_cpu_has_blocks_that_fit_its_caches():
+    assert evaluate.numbers_side_by_side() == (2**20 if jax.default_backend() == "cpu" else 2**24)
+
+
 def test_arrays_of_a_function_count_like_rows(monkeypatch):
     """Memory for one point decides, also inside a wrapper; a function of little memory has no blocks."""
     y = jnp.linspace(-1.0, 1.0, 2**20)
     target = as_target(lambda x: -0.5 * jnp.mean((x[0] - y) ** 2) - x[1] ** 2, 2)
     whitened = Whitened(target, DiagonalMap(jnp.zeros(2), jnp.ones(2)))
+    monkeypatch.setattr(evaluate, "numbers_side_by_side", lambda: 2**24)
     calls, real = [], jax.lax.map
     monkeypatch.setattr(jax.lax, "map", lambda *a, **k: calls.append(k["batch_size"]) or real(*a, **k))
-    points = jax.random.normal(jax.random.key(0), (40, 2))
+    points = jax.random.normal(jax.random.key(0), (41, 2))
     expected = np.stack([-points[:, 0], -2.0 * points[:, 1]], axis=1)
     np.testing.assert_allclose(scores_at(whitened, points), expected, atol=1e-4)
     np.testing.assert_allclose(log_probs_at(target, points)[0], target.log_prob(points[0]), rtol=1e-5)
@@ -55,7 +80,7 @@ def test_a_row_of_a_network_counts_as_often_as_its_widest_layer_has_units(monkey
     model = BayesianNeuralNetwork(inputs, outputs, (50, 7), noise_precision=1.0, weight_precision=1.0)
     whitened = Whitened(model, DiagonalMap(jnp.zeros(model.dim), jnp.ones(model.dim)))
     assert rows_of(model) == rows_of(whitened) == 12 * 50
-    points = jax.random.normal(jax.random.key(0), (6, model.dim))
+    points = jax.random.normal(jax.random.key(0), (7, model.dim))
     calls, real = [], jax.lax.map
     monkeypatch.setattr(jax.lax, "map", lambda *a, **k: calls.append(k["batch_size"]) or real(*a, **k))
     monkeypatch.setattr(evaluate, "MAX_POINTS_TIMES_ROWS", 4 * 3 * 50)

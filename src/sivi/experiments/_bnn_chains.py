@@ -10,46 +10,63 @@ from jaxtyping import Array, Bool, Float, Int, PRNGKeyArray, PyTree
 
 from ..samplers.adaptation import AdaptationState, warmup_windows
 from ..samplers.transition import ChainState, hmc_transition, start_chain
+from ..targets.evaluate import scores_at
 from ._bnn_semi_implicit import BATCH_SIZE
 from ._bnn_side_by_side import Process
 from ._bnn_target import FilledNetwork
 
-#: Of the paper, which chooses one of each by validation; all run together here, and the shorter is half of the longer.
+#: Of the paper, which chooses one of each by validation: first with few particles, which are independent of each other.
 STEP_SIZES = (1e-4, 1e-5, 1e-6)
-NUM_PARTICLES = 100
+NUM_PARTICLES, NUM_TRIAL_PARTICLES = 100, 10
 
 _TARGET_ACCEPTANCE, _MOST_LEAPFROG = 0.8, 40
 
 
-class LangevinState(eqx.Module):
-    """Particles for every step size: now, and as they were half way."""
+class LangevinMember(eqx.Module):
+    """What is sampled, in which steps: of one member, or stacked of all.
 
-    particles: Float[Array, "sizes particles dim"]
-    half_way: Float[Array, "sizes particles dim"]
+    Attributes:
+        network: The posterior.
+        step_size: h.
+        num_steps: After so many the particles stay where they are.
+    """
+
+    network: FilledNetwork
+    step_size: Float[Array, " *members"]
+    num_steps: Int[Array, " *members"]
+
+
+class LangevinState(eqx.Module):
+    """Particles now, and as they were half way."""
+
+    particles: Float[Array, "particles dim"]
+    half_way: Float[Array, "particles dim"]
 
 
 class Langevin(Process):
-    """Stochastic gradient Langevin dynamics, x ← x + (h/2) S(x) + √h N(0, I), for several h at once.
+    """Stochastic gradient Langevin dynamics, x ← x + (h/2) S(x) + √h N(0, I).
 
     Attributes:
         half: The number of steps after which a copy is kept.
+        num_particles: How many, all on the same minibatches.
     """
 
     half: Int[Array, ""]
+    num_particles: int = eqx.field(static=True)
 
-    def start(self, key: PRNGKeyArray, target: FilledNetwork) -> LangevinState:
-        starts = jax.vmap(target.model.random_start)(jax.random.split(key, NUM_PARTICLES))
-        particles = jnp.tile(starts, (len(STEP_SIZES), 1, 1))
+    def start(self, key: PRNGKeyArray, target: LangevinMember) -> LangevinState:
+        particles = jax.vmap(target.network.model.random_start)(jax.random.split(key, self.num_particles))
         return LangevinState(particles, particles)
 
     def step(
-        self, key: PRNGKeyArray, index: Int[Array, ""], state: LangevinState, target: FilledNetwork
+        self, key: PRNGKeyArray, index: Int[Array, ""], state: LangevinState, target: LangevinMember
     ) -> LangevinState:
-        rows = target.window(index, BATCH_SIZE)
-        x = state.particles
-        h = jnp.asarray(STEP_SIZES, x.dtype)[:, None, None]
-        score = jax.vmap(jax.vmap(lambda w: target.score(w, rows)))(x)
-        x = x + 0.5 * h * score + jnp.sqrt(h) * jax.random.normal(key, x.shape, x.dtype)
+        def moved(x: Float[Array, "particles dim"]) -> Float[Array, "particles dim"]:
+            h = target.step_size
+            score = scores_at(target.network, x, target.network.window(index, BATCH_SIZE))
+            return x + 0.5 * h * score + jnp.sqrt(h) * jax.random.normal(key, x.shape, x.dtype)
+
+        x = jax.lax.cond(index < target.num_steps, moved, lambda x: x, state.particles)
         return LangevinState(x, jnp.where(index + 1 == self.half, x, state.half_way))
 
 

@@ -14,9 +14,17 @@ from jaxtyping import Array, Float, Key
 from .._programs import compiled
 from ..families import SemiImplicit
 from ..objectives import Objective
-from ._bnn_chains import NUM_PARTICLES, STEP_SIZES, Descent, Hamiltonian, Langevin
+from ._bnn_chains import (
+    NUM_PARTICLES,
+    NUM_TRIAL_PARTICLES,
+    STEP_SIZES,
+    Descent,
+    Hamiltonian,
+    Langevin,
+    LangevinMember,
+)
 from ._bnn_data import Parts, Rows, parts_of
-from ._bnn_precisions import precisions_of
+from ._bnn_precisions import made, precisions_of
 from ._bnn_scores import scores_of
 from ._bnn_semi_implicit import BATCH_SIZE, FAMILY, SemiImplicitFit, draws_of, sivi, sivi_sm, uivi, z_share
 from ._bnn_side_by_side import run_side_by_side
@@ -24,6 +32,7 @@ from ._bnn_target import FilledNetwork, filled_network, stacked
 from ._method import settings_text
 from .base import Job
 
+_TRIAL = 0x74726961  # folded into the keys of trials
 OBJECTIVES: dict[str, Callable[[], Objective]] = {"sivi": sivi, "uivi": uivi, "sivi-sm": sivi_sm}
 
 
@@ -109,22 +118,37 @@ def fit_rows(settings: Mapping[str, Any], precisions_job: Job, scratch: Path) ->
 
 
 def langevin_rows(settings: Mapping[str, Any], precisions_job: Job, scratch: Path) -> dict[str, Any]:
-    """SGLD with both kinds; of three step sizes and two lengths the best on the dev rows, which it does not see."""
+    """SGLD with both kinds; of three step sizes and two lengths those that are best on dev rows, which it does not see.
+
+    They are chosen with few particles. Since particles are independent, all are then run with the chosen ones alone.
+    """
     members = Members.of(settings, precisions_of(precisions_job, scratch), ("paper", "own"), "fit")
-    num_steps = settings["num_steps"]
+    chosen, seconds = _chosen_steps(members, settings["num_steps"], made(scratch / "trial"))
+    process = Langevin(jnp.int32(0), NUM_PARTICLES)
+    states, more = run_side_by_side(process, chosen, members.keys, settings["num_steps"], made(scratch / "all"))
+    sizes, steps = np.asarray(chosen.step_size), np.asarray(chosen.num_steps)
+    return _numbers(members.rows(members.scores(states.particles), step_size=sizes, steps=steps), seconds + more)
+
+
+def _chosen_steps(members: Members, num_steps: int, scratch: Path) -> tuple[LangevinMember, float]:
+    """The members with step sizes and lengths that were best on the dev rows, and the seconds that this took."""
+    count = len(members.names)
+    targets = jax.tree.map(lambda leaf: jnp.concatenate([leaf] * len(STEP_SIZES)), members.targets)
+    keys = jnp.concatenate([_folded(members.keys, _TRIAL + i) for i in range(len(STEP_SIZES))])
+    sizes = jnp.repeat(jnp.asarray(STEP_SIZES, float), count)
+    trial = LangevinMember(targets, sizes, jnp.full(len(sizes), num_steps, jnp.int32))
     states, seconds = run_side_by_side(
-        Langevin(jnp.int32(num_steps // 2)), members.targets, members.keys, num_steps, scratch
+        Langevin(jnp.int32(num_steps // 2), NUM_TRIAL_PARTICLES), trial, keys, num_steps, scratch
     )
     candidates = [
-        (size, steps, particles[:, i])
+        (size, steps, particles[i * count : (i + 1) * count])
         for steps, particles in ((num_steps // 2, states.half_way), (num_steps, states.particles))
         for i, size in enumerate(STEP_SIZES)
     ]
     dev = np.stack([members.scores(particles, "dev")["nll"] for _, _, particles in candidates])
-    best = np.argmin(np.where(np.isfinite(dev), dev, np.inf), axis=0)
-    chosen = jnp.stack([candidates[c][2][i] for i, c in enumerate(best)])
-    sizes, steps = (np.asarray([candidates[c][k] for c in best]) for k in (0, 1))
-    return _numbers(members.rows(members.scores(chosen), step_size=sizes, steps=steps), seconds)
+    best = [candidates[i] for i in np.argmin(np.where(np.isfinite(dev), dev, np.inf), axis=0)]
+    step_size, steps = (jnp.asarray([c[k] for c in best], kind) for k, kind in ((0, float), (1, jnp.int32)))
+    return LangevinMember(members.targets, step_size, steps), seconds
 
 
 def hamiltonian_rows(settings: Mapping[str, Any], precisions_job: Job, scratch: Path) -> dict[str, Any]:
@@ -149,7 +173,12 @@ def described(method: str) -> dict[str, Any]:
     if method in OBJECTIVES:
         return {"objective": settings_text(OBJECTIVES[method]()), "family": FAMILY, "batch_size": BATCH_SIZE}
     if method == "sgld":
-        return {"step_sizes": STEP_SIZES, "particles": NUM_PARTICLES, "batch_size": BATCH_SIZE}
+        return {
+            "step_sizes": STEP_SIZES,
+            "particles": NUM_PARTICLES,
+            "in_trials": NUM_TRIAL_PARTICLES,
+            "batch_size": BATCH_SIZE,
+        }
     return {}
 
 
@@ -158,7 +187,11 @@ def _numbers(rows: list[dict[str, Any]], seconds: float) -> dict[str, Any]:
 
 
 def _drawing_keys(members: Members) -> Key[Array, " members"]:
-    return jax.vmap(lambda key: jax.random.fold_in(key, 0x64726177))(members.keys)
+    return _folded(members.keys, 0x64726177)
+
+
+def _folded(keys: Key[Array, " members"], data: int) -> Key[Array, " members"]:
+    return jax.vmap(lambda key: jax.random.fold_in(key, data))(keys)
 
 
 @functools.partial(compiled)

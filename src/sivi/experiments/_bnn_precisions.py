@@ -47,7 +47,7 @@ def precisions_of(job: Job, scratch: Path) -> dict[int, dict[str, Any]]:
     if numbers is None:
         combined = load(folder.parent.name, folder.name, folder.parent.parent)
         found = [r for r in combined.done if r.job == job] if combined is not None else []
-        numbers = found[0].numbers if found else find_precisions(job.settings, _made(scratch / "precisions"))
+        numbers = found[0].numbers if found else find_precisions(job.settings, made(scratch / "precisions"))
     return {row["split"]: row for row in numbers["rows"]}
 
 
@@ -90,7 +90,8 @@ def _by_library(parts: Parts, seed: int, split: int) -> dict[str, Any]:
     return {"own_weight": weight.tolist(), "own_noise": float(noise)}
 
 
-def _made(folder: Path) -> Path:
+def made(folder: Path) -> Path:
+    """A folder, which may be there already."""
     folder.mkdir(exist_ok=True)
     return folder
 

@@ -1,7 +1,8 @@
-"""One process on many targets of one shape, side by side in one program; an interrupted run goes on where it was.
+"""One process on many targets of one shape, in one program; an interrupted run goes on where it was.
 
 `sivi.fit(repeats=)` runs repeats on one target; here every member has rows of its own. The random numbers of an update
-depend on the member's key and on the number of the update alone, so where a run is cut does not matter.
+depend on the member's key and on the number of the update alone, so where a run is cut does not matter. On a CPU the
+members take turns within a chunk: one of them fits in the caches, and all of them do not.
 """
 
 import abc
@@ -17,10 +18,10 @@ import numpy as np
 from jaxtyping import Array, Int, Key, PRNGKeyArray, PyTree
 
 from .._backend import matmul_precision
-from .._compiler import options_of_a_loop, options_of_a_start
+from .._compiler import options_of_a_long_loop, options_of_a_start
 from .._programs import compiled
+from .._repeats import across_repeats
 from .._storage.atomic import write_whole
-from ._bnn_target import FilledNetwork
 
 #: Visits to Python in a run, at most, and the seconds between two files, at least.
 _CHUNKS, _SECONDS_BETWEEN_FILES = 20, 20.0
@@ -28,7 +29,9 @@ _FILE = "side-by-side.npz"
 
 
 class Process(eqx.Module):
-    """What is done to one target, step by step. A state has arrays, and else only what is known beforehand.
+    """What is done to one member, step by step. A state has arrays, and else only what is known beforehand.
+
+    A member is a target, or a pytree with a target in it.
 
     Attributes:
         precision: Of products of matrices, by JAX's names; None for the device's own.
@@ -37,11 +40,11 @@ class Process(eqx.Module):
     precision: ClassVar[str | None] = None
 
     @abc.abstractmethod
-    def start(self, key: PRNGKeyArray, target: FilledNetwork) -> PyTree:
+    def start(self, key: PRNGKeyArray, target: Any) -> PyTree:
         """The state before the first step."""
 
     @abc.abstractmethod
-    def step(self, key: PRNGKeyArray, index: Int[Array, ""], state: Any, target: FilledNetwork) -> PyTree:
+    def step(self, key: PRNGKeyArray, index: Int[Array, ""], state: Any, target: Any) -> PyTree:
         """The state after a step, whose key is used for nothing else."""
 
 
@@ -54,7 +57,7 @@ class Ran(NamedTuple):
 
 def run_side_by_side(
     process: Process,
-    targets: FilledNetwork,
+    targets: PyTree,
     keys: Key[Array, " members"],
     num_steps: int,
     scratch: Path,
@@ -64,7 +67,7 @@ def run_side_by_side(
 
     Args:
         process: What is done.
-        targets: With a leading axis of members.
+        targets: Of all members: their arrays have a leading axis.
         keys: One for each member.
         num_steps: How many steps.
         scratch: Folder of the file from which an interrupted run goes on.
@@ -98,7 +101,7 @@ def save_states(file: Path, states: PyTree, step: int, seconds: float) -> None:
 
 
 def _stored(
-    file: Path, process: Process, keys: Key[Array, " members"], targets: FilledNetwork
+    file: Path, process: Process, keys: Key[Array, " members"], targets: PyTree
 ) -> tuple[int, float, PyTree] | None:
     """Steps, seconds and states of an interrupted run; None if there is none, or of another shape."""
     if not file.exists():
@@ -114,36 +117,37 @@ def _stored(
     return step, seconds, eqx.combine(jax.tree.unflatten(structure, [jnp.asarray(leaf) for leaf in leaves]), static)
 
 
-def _start_body(process: Process, keys: Key[Array, " members"], targets: FilledNetwork) -> PyTree:
+def _start_body(process: Process, keys: Key[Array, " members"], targets: PyTree) -> PyTree:
     with matmul_precision(process.precision):
-        return eqx.filter_vmap(process.start)(jax.vmap(lambda key: jax.random.fold_in(key, 0))(keys), targets)
+        start_keys = jax.vmap(lambda key: jax.random.fold_in(key, 0))(keys)
+        return across_repeats(process.start, len(keys), start_keys, targets)
 
 
 _start = compiled(_start_body, options=options_of_a_start)
 
 
-@functools.partial(compiled, options=options_of_a_loop)
+@functools.partial(compiled, options=options_of_a_long_loop)
 def _advance(
     process: Process,
     keys: Key[Array, " members"],
     states: PyTree,
-    targets: FilledNetwork,
+    targets: PyTree,
     first: Int[Array, ""],
     last: Int[Array, ""],
 ) -> PyTree:
     """The steps from `first` to `last`. Both are arguments: one program serves every chunk and every length."""
-    arrays, static = eqx.partition(states, eqx.is_array)
 
-    def body(carry: tuple[Array, PyTree]) -> tuple[Array, PyTree]:
-        index, arrays = carry
+    def one(key: PRNGKeyArray, state: PyTree, target: PyTree) -> PyTree:
+        arrays, static = eqx.partition(state, eqx.is_array)
 
-        def one(key: PRNGKeyArray, state: PyTree, target: FilledNetwork) -> PyTree:
+        def body(carry: tuple[Array, PyTree]) -> tuple[Array, PyTree]:
+            index, arrays = carry
             # 0 is the start's.
-            return process.step(jax.random.fold_in(key, index + 1), index, state, target)
+            moved = process.step(jax.random.fold_in(key, index + 1), index, eqx.combine(arrays, static), target)
+            return index + 1, eqx.filter(moved, eqx.is_array)
 
-        with matmul_precision(process.precision):
-            moved = eqx.filter_vmap(one)(keys, eqx.combine(arrays, static), targets)
-        return index + 1, eqx.filter(moved, eqx.is_array)
+        _, arrays = jax.lax.while_loop(lambda carry: carry[0] < last, body, (first, arrays))
+        return eqx.combine(arrays, static)
 
-    _, arrays = jax.lax.while_loop(lambda carry: carry[0] < last, body, (first, arrays))
-    return eqx.combine(arrays, static)
+    with matmul_precision(process.precision):
+        return across_repeats(one, len(keys), keys, states, targets)

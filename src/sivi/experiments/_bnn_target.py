@@ -35,6 +35,14 @@ class FilledNetwork(Target):
     def dim(self) -> int:
         return self.model.dim
 
+    @property
+    def num_data(self) -> int:
+        return self.model.num_data
+
+    @property
+    def numbers_per_row(self) -> int:
+        return self.model.numbers_per_row
+
     def log_prob(self, x: Float[Array, " dim"], batch: Int[Array, " batch"] | None = None) -> Scalar:
         model, point = self.model, self.model.point(x)
         if batch is None:

@@ -91,10 +91,5 @@ def _block_terms(
 ) -> Float[Array, "n block"]:
     """log q(x_i|z_l) for the auxiliary draws of one block; −∞ beyond the last."""
     noise = family.mixing.sample_noise(jax.random.fold_in(key, block), (block_size,))
-
-    def column(noise: Array) -> Array:
-        at = family.conditional.at(family.mixing.transform(noise))
-        return jax.vmap(at.log_prob)(x)
-
-    terms = jax.vmap(column, out_axes=1)(noise)
+    terms = family.conditional.at_each(jax.vmap(family.mixing.transform)(noise)).log_prob_pairs(x)
     return jnp.where(block * block_size + jnp.arange(block_size) < num_aux, terms, -jnp.inf)

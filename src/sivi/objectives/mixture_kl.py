@@ -40,6 +40,7 @@ from ..families.semi_implicit import check_semi_implicit
 from ..optimizers import Adam, OptimizerLike, optimizer_field
 from ..schedules import Cosine, RunLike, replace_fields
 from ..targets import Target
+from ..targets.evaluate import rows_seen, values_at
 from .base import Curve, LossState, Noise, Objective
 
 GRADIENTS = ("path", "full")
@@ -130,11 +131,11 @@ class MixtureKL(Objective):
         fixed = jax.lax.stop_gradient(components)
         log_q, terms, total = _log_mixture(fixed, points, own)
         q_score = fixed.weighted_score(points, terms) / total[:, None]
-        score = jax.vmap(lambda x: target.score(x, batch))(points)
+        score, log_p = values_at(lambda x: _score_and_log_prob(target, x, batch), points, rows_seen(target, batch))
         finite = jnp.all(jnp.isfinite(score), axis=-1)
         metrics: Metrics = {}
-        if target.knows_log_prob:
-            values = log_q - jax.vmap(lambda x: target.log_prob(x, batch))(points)
+        if log_p is not None:
+            values = log_q - log_p
             finite = finite & jnp.isfinite(values)
             metrics["loss"] = metrics["negative_elbo"] = _mean(values, finite)
         else:
@@ -155,6 +156,12 @@ class MixtureKL(Objective):
         units = jnp.sqrt(jnp.mean(conditional_score**2, axis=0))  # 1/σ for a Gaussian with a global σ
         size = jnp.sqrt(jnp.mean((g / units) ** 2, axis=-1, keepdims=True))
         return g * (self.clip / jnp.maximum(size, self.clip))
+
+
+def _score_and_log_prob(
+    target: Target, x: Float[Array, " dim"], batch: Int[Array, " batch"] | None
+) -> tuple[Float[Array, " dim"], Scalar | None]:
+    return target.score(x, batch), target.log_prob(x, batch) if target.knows_log_prob else None
 
 
 def _log_mixture(

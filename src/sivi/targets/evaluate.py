@@ -1,10 +1,11 @@
 """How a target is evaluated: its shapes before anything compiles, and many points in blocks.
 
 There is one rule for blocks. Points are evaluated side by side, at most `MAX_POINTS` of them, and so few that points ×
-rows of data stay below `MAX_POINTS_TIMES_ROWS`. More points than that go through in blocks, one after the other. A
-log density given as a function has no rows, but its trace says how many numbers it computes for a point: the length
-of its largest array counts like rows. A row of a network counts as often as its widest layer has units. An update
-evaluates its points in one block, so a function is refused if that block alone would not fit into memory.
+rows of data stay below what memory or, on a CPU, its caches hold. More points than that go through in blocks, one after
+the other. A log density given as a function has no rows, but its trace says how many numbers it computes for a point:
+the length of its largest array counts like rows. A row of a network counts as often as its widest layer has units. A
+method that differentiates the score evaluates the points of an update in one block, so a function is refused if that
+block alone would not fit into memory.
 
 Half precision is refused: scores and conditional scores ε/σ overflow, or lose all digits, and the fit fails late. To
 convert silently would hide that the user's function computes in it.
@@ -19,6 +20,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
 from .._arguments import check_count, default_float, describe
+from .._backend import numbers_side_by_side
 from .._errors import MissingLogProb
 from .._traced import traced_functions
 from .base import Target
@@ -27,7 +29,8 @@ from .curvature import KnowsCurvature
 #: Points in a block, at most: a divisor of round numbers, since a remainder is compiled as a second program.
 MAX_POINTS = 5000
 
-#: Points × rows of data in a block, at most: 64 MB for each number that the target keeps per point and row.
+#: Points × rows of data in a block, at most: 64 MB for each number that the target keeps per point and row. On a CPU
+#: `sivi._backend.numbers_side_by_side` is less.
 MAX_POINTS_TIMES_ROWS = 2**24
 
 #: Bytes of one array of a function, at most, for all points of an update together.
@@ -49,21 +52,25 @@ def values_at(function: Callable[[PyTree], PyTree], points: PyTree, num_rows: in
     block = block_of(num_rows)
     if block >= num_points:
         return jax.vmap(function)(points)
-    return jax.lax.map(function, points, batch_size=block)
+    return jax.lax.map(function, points, batch_size=_even(block, num_points))
 
 
 def block_of(num_rows: int) -> int:
     """How many points are evaluated side by side, if each needs so many rows of data, or numbers."""
-    return max(1, min(MAX_POINTS, MAX_POINTS_TIMES_ROWS // num_rows))
+    return max(1, min(MAX_POINTS, min(MAX_POINTS_TIMES_ROWS, numbers_side_by_side()) // num_rows))
+
+
+def _even(block: int, num_points: int) -> int:
+    """A smaller block that leaves no remainder, which would be compiled once more; at least half as large."""
+    return next((size for size in range(block, -(-block // 2) - 1, -1) if num_points % size == 0), block)
 
 
 def scores_at(
     target: Target, points: Float[Array, "*shape dim"], rows: Int[Array, " size"] | None = None
 ) -> Float[Array, "*shape dim"]:
     """Scores at many points, all on the same rows of data; None for all rows."""
-    num_rows = rows_of(target) if rows is None else int(rows.shape[0]) * target.numbers_per_row
     flat = points.reshape(-1, points.shape[-1])
-    return values_at(lambda x: target.score(x, rows), flat, num_rows).reshape(points.shape)
+    return values_at(lambda x: target.score(x, rows), flat, rows_seen(target, rows)).reshape(points.shape)
 
 
 def exact_scores_at(
@@ -102,6 +109,11 @@ def values_with_own_rows(
 def rows_of(target: Target) -> int:
     """Rows of data that the target goes through for every point, or what counts like them in the rule for blocks."""
     return max((target.num_data or 1) * target.numbers_per_row, _largest_array(target))
+
+
+def rows_seen(target: Target, rows: Int[Array, " size"] | None) -> int:
+    """The same for a target that sees these rows of its data; None for all."""
+    return rows_of(target) if rows is None else int(rows.shape[0]) * target.numbers_per_row
 
 
 def _largest_array(target: Target) -> int:
