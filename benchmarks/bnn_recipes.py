@@ -7,9 +7,9 @@ Splits and precisions are those of `sivi paper run bnn-table`, as far as `result
 `SIVI_DATA_DIR` names the data. All fits run in one process, one after the other, so that only the first of a set and a
 variant compiles; `seconds` of the others are without it. A variant is a change of the recipe of the default call:
 
-`default`: none. `four repeats`, `one repeat`: 4 or 1 in place of 8. `more updates`: 200 in place of 20. `longer climb`:
-1,000 steps to the optimum; `longer warm-up`: 3,000 of these, and 1,000 of the Gaussian. `weights`: coordinates of all
-weights, without what is known of the last layer.
+`default`: none. `eight repeats` and the like: in place of 16. `more updates`: 200 in place of 20. `longer climb`: 1,000
+steps to the optimum; `longer Gaussian`: 600 of the Gaussian; `longer warm-up`: 3,000 and 1,000. `weights`: coordinates
+of all weights, without what is known of the last layer.
 """
 
 import argparse
@@ -33,10 +33,12 @@ NUM_DRAWS = 1000
 LONGER = {"steps": 1000}
 VARIANTS: dict[str, dict[str, Any]] = {
     "default": {},
-    "four repeats": {"repeats": 4},
+    "32 repeats": {"repeats": 32},
+    "eight repeats": {"repeats": 8},
     "one repeat": {"repeats": 1},
     "more updates": {"num_steps": 200},
     "longer climb": {"optimum": LONGER},
+    "longer Gaussian": {"warmup_steps": 600},
     "longer warm-up": {"optimum": {"steps": 3000}, "warmup_steps": 1000},
     "weights": {"conditional": False},
 }

@@ -10,9 +10,8 @@ from ._arguments import describe
 
 #: Up to this many particles, a CPU evaluates small networks faster one after the other than side by side.
 _FEWEST_SIDE_BY_SIDE = 8
-#: Numbers in one array of points side by side: four megabytes on a CPU, whose caches hold a few such arrays, and
-#: elsewhere 64. With 512 points of a network of 50 units and 927 rows in place of 16, a score takes 11 times as long.
-_NUMBERS_IN_CACHE, _NUMBERS_IN_MEMORY = 2**20, 2**24
+#: Four megabytes: the caches of a CPU hold a few such arrays.
+_NUMBERS_IN_CACHE = 2**20
 #: Up to this many rows, a triangular solve is fast everywhere.
 _SMALL_SOLVE = 16
 
@@ -31,9 +30,9 @@ def alignment_of_arrays() -> int:
     return 1 if _on_cpu() else 64
 
 
-def numbers_side_by_side() -> int:
-    """Numbers that an array of points evaluated side by side should have, at most."""
-    return _NUMBERS_IN_CACHE if _on_cpu() else _NUMBERS_IN_MEMORY
+def numbers_in_cache() -> int | None:
+    """Numbers of an array that the caches of a CPU hold beside a few others; None elsewhere."""
+    return _NUMBERS_IN_CACHE if _on_cpu() else None
 
 
 def repeats_in_turn() -> bool:

@@ -144,7 +144,7 @@ class Recipe:
         own |= {"batch_size": SOME_ROWS if (self.num_data or 0) > SOME_ROWS else None, "optimum": optimum}
         if conditional:
             optimum = Optimum(steps=300, rate=2e-2, rows=None, scale=0.05, conditional=True)
-            own |= {"num_steps": 20, "num_particles": 32, "batch_size": None, "optimum": optimum}
+            own |= {"num_steps": 20, "num_particles": 32, "repeats": 16, "batch_size": None, "optimum": optimum}
         return replace(critic, **own, annealed_share=0.0, bridge_share=0.0, plateau_tolerance=0.0)
 
     def for_modes(self) -> "Recipe":

@@ -23,39 +23,48 @@ def test_blocks_change_nothing(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("numbers", "num", "rows", "block"),
+    ("num", "rows", "most", "block"),
     [
-        (2**24, 5000, 1, None),
-        (2**24, 5001, 1, 5000),
-        (2**24, 101, 2**20, 16),
-        (2**24, 16, 2**20, None),
-        (2**24, 3, 2**30, 1),
-        (2**20, 101, 2**16, 16),
-        (2**20, 16, 2**16, None),
+        (5000, 1, None, None),
+        (5001, 1, None, 5000),
+        (101, 2**20, None, 16),
+        (16, 2**20, None, None),
+        (3, 2**30, None, 1),
+        (101, 2**16, 2**20, 16),
+        (16, 2**16, 2**20, None),
+        (16, 2**20, 2**30, None),
     ],
 )
-def test_one_rule_for_the_size_of_blocks(monkeypatch, numbers, num, rows, block):
-    """Rows fill memory, or the caches of a CPU, whichever is less."""
-    monkeypatch.setattr(evaluate, "numbers_side_by_side", lambda: numbers)
+def test_one_rule_for_the_size_of_blocks(monkeypatch, num, rows, most, block):
     calls, real = [], jax.lax.map
     monkeypatch.setattr(jax.lax, "map", lambda *a, **k: calls.append(k["batch_size"]) or real(*a, **k))
     points = {"a": jnp.arange(float(num)), "b": jnp.ones((num, 2))}
-    values = values_at(lambda point: point["a"] + jnp.sum(point["b"]), points, rows)
+    values = values_at(lambda point: point["a"] + jnp.sum(point["b"]), points, rows, most)
     np.testing.assert_array_equal(values, np.arange(num) + 2.0)
     assert calls == ([] if block is None else [block])
 
 
 @pytest.mark.parametrize(("num", "block"), [(100, 10), (96, 16), (22, 11), (34, 16)])
 def test_blocks_leave_no_remainder_if_a_size_not_much_smaller_has_none(monkeypatch, num, block):
-    monkeypatch.setattr(evaluate, "numbers_side_by_side", lambda: 16 * 7)
+    monkeypatch.setattr(evaluate, "MAX_POINTS_TIMES_ROWS", 16 * 7)
     calls, real = [], jax.lax.map
     monkeypatch.setattr(jax.lax, "map", lambda *a, **k: calls.append(k["batch_size"]) or real(*a, **k))
     np.testing.assert_array_equal(values_at(lambda x: 2.0 * x, jnp.arange(float(num)), 7), 2.0 * np.arange(num))
     assert calls == [block]
 
 
-def test_a_cpu_has_blocks_that_fit_its_caches():
-    assert evaluate.numbers_side_by_side() == (2**20 if jax.default_backend() == "cpu" else 2**24)
+def test_blocks_of_a_network_fit_the_caches_of_a_cpu(monkeypatch):
+    model = BayesianNeuralNetwork(np.eye(6), np.arange(6.0), (50,), noise_precision=1.0, weight_precision=1.0)
+    points = jax.random.normal(jax.random.key(0), (7, model.dim))
+    whole = scores_at(model, points)
+    monkeypatch.setattr(evaluate, "numbers_in_cache", lambda: 3 * 6 * 50)
+    calls, real = [], jax.lax.map
+    monkeypatch.setattr(jax.lax, "map", lambda *a, **k: calls.append(k["batch_size"]) or real(*a, **k))
+    np.testing.assert_allclose(scores_at(model, points), whole, rtol=1e-4, atol=1e-3)
+    np.testing.assert_allclose(log_probs_at(model, points), jax.vmap(model.log_prob)(points), rtol=1e-5)
+    assert calls == [3, 3]
+    scores_at(linear_gaussian_model(6 * 50 * 7), jnp.zeros((7, 3)))
+    assert calls == [3, 3], "a regression has no blocks for that"
 
 
 def test_arrays_of_a_function_count_like_rows(monkeypatch):
@@ -63,7 +72,6 @@ def test_arrays_of_a_function_count_like_rows(monkeypatch):
     y = jnp.linspace(-1.0, 1.0, 2**20)
     target = as_target(lambda x: -0.5 * jnp.mean((x[0] - y) ** 2) - x[1] ** 2, 2)
     whitened = Whitened(target, DiagonalMap(jnp.zeros(2), jnp.ones(2)))
-    monkeypatch.setattr(evaluate, "numbers_side_by_side", lambda: 2**24)
     calls, real = [], jax.lax.map
     monkeypatch.setattr(jax.lax, "map", lambda *a, **k: calls.append(k["batch_size"]) or real(*a, **k))
     points = jax.random.normal(jax.random.key(0), (41, 2))

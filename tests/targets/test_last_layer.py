@@ -67,6 +67,29 @@ def test_the_last_layer_is_standard_normal_given_the_others(model):
         np.testing.assert_allclose(whitened.score(v)[last], -v[last], atol=1e-8)
 
 
+def test_the_score_in_closed_form_is_that_of_the_map(model):
+    known, v = model.in_conditional_coordinates, point_of(model)
+    whitened = Whitened(model, model.conditional_coordinates)
+    np.testing.assert_allclose(known.score(v), whitened.score(v), rtol=1e-7, atol=1e-7)
+    np.testing.assert_allclose(known.score(v), jax.grad(known.log_prob)(v), rtol=1e-7, atol=1e-7)
+    rows = jnp.arange(7)
+    np.testing.assert_allclose(known.score(v, rows), whitened.score(v, rows), rtol=1e-12)
+    assert (known.dim, known.num_data, rows_of(known)) == (model.dim, 25, rows_of(whitened))
+
+
+def test_expected_likelihood_is_that_of_draws_of_the_last_layer(x64):
+    """Its mean over w₂ ~ N(m, A⁻¹), by 20,000 draws: within four standard errors."""
+    model = network()
+    coordinates, last = model.conditional_coordinates, last_of(model)
+    x = point_of(model)
+    noise = jax.random.normal(jax.random.key(3), (20_000, 6))
+    values = jax.vmap(
+        lambda e: jnp.sum(model.log_likelihoods(model.point(coordinates.forward(x.at[last].set(e))), model.data))
+    )(noise)
+    expected = coordinates.expected_log_likelihood(x, coordinates.given(x))
+    assert abs(values.mean() - expected) < 4.0 * values.std() / len(noise) ** 0.5
+
+
 def test_moments_are_those_of_linear_regression_on_the_hidden_units(x64):
     model = network()
     coordinates, last = model.conditional_coordinates, last_of(model)

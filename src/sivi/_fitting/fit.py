@@ -72,8 +72,8 @@ def fit(
             `"tensorfloat32"`, `"bfloat16"`, `"highest"`. None leaves it to JAX: `"tensorfloat32"` on current GPUs,
             `"float32"` on a CPU.
         repeats: Number of independent fits, each with its own key and coordinates, run as one program: one when left
-            out, and eight for a target with symmetries such as a network. The posterior is their equal mixture. With a
-            given `family`, or `whiten` other than `"auto"`, they all start alike, and agree more easily.
+            out, and 8 or 16 for a target with symmetries such as a network. The posterior is their equal mixture. With
+            a given `family`, or `whiten` other than `"auto"`, they all start alike, and agree more easily.
         stop: How long the fit goes on: `sivi.Doubling`, `sivi.Plateau`, or None for `num_steps` updates. `"auto"` is
             the rule of the default objective, and none for a given one.
         chunk_size: Updates between two visits: checkpoint, callbacks. The result does not depend on it.

@@ -40,7 +40,7 @@ from ..families.semi_implicit import check_semi_implicit
 from ..optimizers import Adam, OptimizerLike, optimizer_field
 from ..schedules import Cosine, RunLike, replace_fields
 from ..targets import Target
-from ..targets.evaluate import rows_seen, values_at
+from ..targets.evaluate import at_points
 from .base import Curve, LossState, Noise, Objective
 
 GRADIENTS = ("path", "full")
@@ -131,7 +131,7 @@ class MixtureKL(Objective):
         fixed = jax.lax.stop_gradient(components)
         log_q, terms, total = _log_mixture(fixed, points, own)
         q_score = fixed.weighted_score(points, terms) / total[:, None]
-        score, log_p = values_at(lambda x: _score_and_log_prob(target, x, batch), points, rows_seen(target, batch))
+        score, log_p = at_points(target, lambda x: _score_and_log_prob(target, x, batch), points, batch)
         finite = jnp.all(jnp.isfinite(score), axis=-1)
         metrics: Metrics = {}
         if log_p is not None:

@@ -28,7 +28,7 @@ from ..families import SemiImplicit
 from ..optimizers import Adam, OptimizerLike, optimizer_field
 from ..schedules import Cosine
 from ..targets import Target
-from ..targets.evaluate import rows_seen, values_at
+from ..targets.evaluate import at_points
 from ._minimax import CriticFunction, CriticOfScore, minimax_value, score_pairs
 from .base import Noise
 from .critic_objective import CriticObjective
@@ -87,7 +87,7 @@ class PathKL(CriticObjective):
     ) -> tuple[Scalar, Metrics]:
         joint = jax.vmap(family.joint)(*noise)
         x, conditional_score = jax.lax.stop_gradient((joint.x, joint.score))
-        pairs = values_at(lambda x: score_pairs(target, x, batch, split=True), x, rows_seen(target, batch))
+        pairs = at_points(target, lambda x: score_pairs(target, x, batch, split=True), x, batch)
         values, norms = jax.vmap(lambda *draw: minimax_value(draw[0], critic, *draw[1:]))(pairs, x, conditional_score)
         g = jax.lax.stop_gradient(jax.vmap(lambda x, score: critic(x)(score))(x, pairs.mean))
         if self.clip is not None:

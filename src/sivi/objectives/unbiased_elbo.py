@@ -30,7 +30,7 @@ from ..optimizers import Adam, OptimizerLike, optimizer_field
 from ..samplers.transition import check_acceptance, hmc_transition, start_chain
 from ..schedules import Cosine, RunLike, replace_fields
 from ..targets import Target
-from ..targets.evaluate import rows_seen, values_at
+from ..targets.evaluate import at_points
 from ._minimax import score_pairs
 from .base import Curve, Noise, Objective
 
@@ -188,7 +188,7 @@ def surrogate(
     """
     joint = jax.vmap(family.joint)(*noise)
     x, conditional_score = jax.lax.stop_gradient((joint.x, joint.score))
-    pairs = values_at(lambda x: score_pairs(target, x, batch, split=True), x, rows_seen(target, batch))
+    pairs = at_points(target, lambda x: score_pairs(target, x, batch, split=True), x, batch)
     value = -jnp.mean(jnp.sum((pairs.mean - score) * joint.x, axis=-1))
     products = sum(
         0.5 * weight * ((first - score) * (second - conditional_score) + (second - score) * (first - conditional_score))

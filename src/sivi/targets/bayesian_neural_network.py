@@ -15,6 +15,7 @@ from .._layout import Layout
 from .._types import Activation, ArrayLike, KeyLike, Scalar
 from .found_precisions import FoundPrecisions
 from .gamma_prior import GammaPrior
+from .known_last_layer import KnownLastLayer
 from .last_layer import LastLayerMap, last_layer_map, unknowns_of
 from .likelihoods import OutputLikelihood
 from .network_settings import (
@@ -138,6 +139,10 @@ class BayesianNeuralNetwork(StructuredModel, HasSymmetries):
         return last_layer_map(self.network, self.likelihood, self.data, self.weight_precision, noise)
 
     @property
+    def in_conditional_coordinates(self) -> KnownLastLayer | None:
+        return KnownLastLayer.of(self, self.conditional_coordinates)
+
+    @property
     def numbers_per_row(self) -> int:
         return self.network.width
 
@@ -249,9 +254,8 @@ class BayesianNeuralNetwork(StructuredModel, HasSymmetries):
             x: The weights, and the noise precision if that is inferred, by name.
             inputs: In the units of those given.
         """
-        return self.units.raw(
-            self.likelihood.sample(key, self.outputs(x, self.units.standardised(inputs)), self._noise(x))
-        )
+        outputs = self.outputs(x, self.units.standardised(inputs))
+        return self.units.raw(self.likelihood.sample(key, outputs, self._noise(x)))
 
     @property
     def observed(self) -> dict[str, Array]:
@@ -307,13 +311,9 @@ class BayesianNeuralNetwork(StructuredModel, HasSymmetries):
 
         Of `network`, matrices are drawn so, with a row for each output; other arrays are as given.
         """
-        noise = (
-            {"noise_precision": jnp.ones((), default_float())} if isinstance(self.noise_precision, GammaPrior) else {}
-        )
+        is_inferred = isinstance(self.noise_precision, GammaPrior)
+        noise = {"noise_precision": jnp.ones((), default_float())} if is_inferred else {}
         return self.layout.ravel(self.network.random_weights(key) | noise)
-
-    def _new_targets(self, key: PRNGKeyArray, p: Weights, x: Float[Array, "n features"]) -> Num[Array, " n"]:
-        return self.units.raw(self.likelihood.sample(key, self.outputs(p, x), self._noise(p)))
 
     def _noise(self, p: Weights) -> Scalar:
         self._check_complete()

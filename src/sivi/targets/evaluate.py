@@ -1,9 +1,10 @@
 """How a target is evaluated: its shapes before anything compiles, and many points in blocks.
 
 There is one rule for blocks. Points are evaluated side by side, at most `MAX_POINTS` of them, and so few that points ×
-rows of data stay below what memory or, on a CPU, its caches hold. More points than that go through in blocks, one after
-the other. A log density given as a function has no rows, but its trace says how many numbers it computes for a point:
-the length of its largest array counts like rows. A row of a network counts as often as its widest layer has units. A
+rows of data stay below `MAX_POINTS_TIMES_ROWS`. More points than that go through in blocks, one after the other. A log
+density given as a function has no rows, but its trace says how many numbers it computes for a point: the length of its
+largest array counts like rows. A row of a network counts as often as its widest layer has units, and on a CPU the
+blocks of a network fit the caches: it goes through its units several times, where a regression has one product. A
 method that differentiates the score evaluates the points of an update in one block, so a function is refused if that
 block alone would not fit into memory.
 
@@ -20,7 +21,7 @@ import jax.numpy as jnp
 from jaxtyping import Array, Float, Int, PyTree
 
 from .._arguments import check_count, default_float, describe
-from .._backend import numbers_side_by_side
+from .._backend import numbers_in_cache
 from .._errors import MissingLogProb
 from .._traced import traced_functions
 from .base import Target
@@ -29,35 +30,43 @@ from .curvature import KnowsCurvature
 #: Points in a block, at most: a divisor of round numbers, since a remainder is compiled as a second program.
 MAX_POINTS = 5000
 
-#: Points × rows of data in a block, at most: 64 MB for each number that the target keeps per point and row. On a CPU
-#: `sivi._backend.numbers_side_by_side` is less.
+#: Points × rows of data in a block, at most: 64 MB for each number that the target keeps per point and row.
 MAX_POINTS_TIMES_ROWS = 2**24
 
 #: Bytes of one array of a function, at most, for all points of an update together.
 MAX_BYTES_SIDE_BY_SIDE = 2**32
 
 
-def values_at(function: Callable[[PyTree], PyTree], points: PyTree, num_rows: int = 1) -> PyTree:
+def values_at(
+    function: Callable[[PyTree], PyTree], points: PyTree, num_rows: int = 1, most: int | None = None
+) -> PyTree:
     """Any function of one point at many points, in blocks.
 
     Args:
         function: Takes one point: `points` without its leading axis.
         points: An array of points, or a pytree of arrays that share their leading axis.
         num_rows: Rows of data that the function goes through for every point.
+        most: Points × rows in a block, if fewer than `MAX_POINTS_TIMES_ROWS`; see `most_at_once`.
 
     Returns:
         What the function returns, with a leading axis.
     """
     num_points = jax.tree.leaves(points)[0].shape[0]
-    block = block_of(num_rows)
+    block = block_of(num_rows, most)
     if block >= num_points:
         return jax.vmap(function)(points)
     return jax.lax.map(function, points, batch_size=_even(block, num_points))
 
 
-def block_of(num_rows: int) -> int:
+def block_of(num_rows: int, most: int | None = None) -> int:
     """How many points are evaluated side by side, if each needs so many rows of data, or numbers."""
-    return max(1, min(MAX_POINTS, min(MAX_POINTS_TIMES_ROWS, numbers_side_by_side()) // num_rows))
+    most = MAX_POINTS_TIMES_ROWS if most is None else min(most, MAX_POINTS_TIMES_ROWS)
+    return max(1, min(MAX_POINTS, most // num_rows))
+
+
+def most_at_once(target: Target) -> int | None:
+    """Points × rows in a block of a network; None for other targets, which have no limit of their own."""
+    return numbers_in_cache() if target.numbers_per_row > 1 else None
 
 
 def _even(block: int, num_points: int) -> int:
@@ -65,12 +74,23 @@ def _even(block: int, num_points: int) -> int:
     return next((size for size in range(block, -(-block // 2) - 1, -1) if num_points % size == 0), block)
 
 
+def at_points(
+    target: Target,
+    function: Callable[[Array], PyTree],
+    points: Float[Array, "num dim"],
+    rows: Int[Array, " size"] | None,
+) -> PyTree:
+    """A function of the target at many points, such as its score, all on the same rows of data; None for all rows."""
+    num_rows = rows_of(target) if rows is None else int(rows.shape[0]) * target.numbers_per_row
+    return values_at(function, points, num_rows, most_at_once(target))
+
+
 def scores_at(
     target: Target, points: Float[Array, "*shape dim"], rows: Int[Array, " size"] | None = None
 ) -> Float[Array, "*shape dim"]:
     """Scores at many points, all on the same rows of data; None for all rows."""
     flat = points.reshape(-1, points.shape[-1])
-    return values_at(lambda x: target.score(x, rows), flat, rows_seen(target, rows)).reshape(points.shape)
+    return at_points(target, lambda x: target.score(x, rows), flat, rows).reshape(points.shape)
 
 
 def exact_scores_at(
@@ -84,7 +104,7 @@ def exact_scores_at(
 def log_probs_at(target: Target, points: Float[Array, "*shape dim"]) -> Float[Array, "*shape"]:
     """Log densities at many points, on all data."""
     flat = points.reshape(-1, points.shape[-1])
-    return values_at(target.log_prob, flat, rows_of(target)).reshape(points.shape[:-1])
+    return at_points(target, target.log_prob, flat, None).reshape(points.shape[:-1])
 
 
 def values_with_own_rows(
@@ -99,21 +119,17 @@ def values_with_own_rows(
     has numbers.
     """
     if rows is None:
-        return values_at(lambda x: function(x, None), points, rows_of(target))
+        return at_points(target, lambda x: function(x, None), points, None)
     arrays = jax.tree.leaves(eqx.filter(target, eqx.is_array))
     data = [array for array in arrays if array.ndim and array.shape[0] == target.num_data]
     numbers = max(target.numbers_per_row, sum(max(1, array.size // array.shape[0]) for array in data))
-    return values_at(lambda pair: function(*pair), (points, rows), max(1, rows.shape[1] * numbers))
+    each = max(1, rows.shape[1] * numbers)
+    return values_at(lambda pair: function(*pair), (points, rows), each, most_at_once(target))
 
 
 def rows_of(target: Target) -> int:
     """Rows of data that the target goes through for every point, or what counts like them in the rule for blocks."""
     return max((target.num_data or 1) * target.numbers_per_row, _largest_array(target))
-
-
-def rows_seen(target: Target, rows: Int[Array, " size"] | None) -> int:
-    """The same for a target that sees these rows of its data; None for all."""
-    return rows_of(target) if rows is None else int(rows.shape[0]) * target.numbers_per_row
 
 
 def _largest_array(target: Target) -> int:

@@ -73,17 +73,26 @@ class LastLayerMap(CoordinateMap):
 
     def given(self, x: Float[Array, " dim"]) -> LastLayer:
         """The distribution of the last layer given the other unknowns, all that is looked at of x."""
-        point: Weights = self.layout.unravel(x)
-        noise = point["noise_precision"] if self.noise_precision is None else self.noise_precision
         with jax.default_matmul_precision("highest"):  # the map is the same, whatever the products of a fit are
-            hidden = self.network.hidden(point, self.inputs.T).T
-            hidden = jnp.concatenate([hidden, jnp.ones((len(hidden), 1), hidden.dtype)], axis=1)
+            hidden, noise = self._hidden_and_noise(x)
             prior = jnp.sqrt(self.weight_precision) * jnp.eye(hidden.shape[1], dtype=hidden.dtype)
             root = root_of_gram(jnp.concatenate([jnp.sqrt(noise) * hidden, prior]))
             mean = _solved(root, noise * self.targets @ hidden)
             # Once more, for what rounding has left.
             mean += _solved(root, noise * (self.targets - hidden @ mean) @ hidden - self.weight_precision * mean)
         return LastLayer(mean, root)
+
+    def expected_log_likelihood(self, x: Float[Array, " dim"], last: LastLayer) -> Scalar:
+        """E log p(y | x, w₂) over w₂ ~ N(m, A⁻¹), with m and A as given.
+
+        If they are those of x, its derivative with respect to the other unknowns, m and A held fixed, is that of their
+        log likelihood with w₂ integrated out (Fisher's identity). No decomposition is differentiated.
+        """
+        with jax.default_matmul_precision("highest"):
+            hidden, noise = self._hidden_and_noise(x)
+            spread = solve_triangular(last.root, hidden.T, lower=True)
+            squares = jnp.sum((self.targets - hidden @ last.mean) ** 2) + jnp.sum(spread**2)
+            return 0.5 * len(self.targets) * jnp.log(noise / (2.0 * jnp.pi)) - 0.5 * noise * squares
 
     def forward(self, u: Float[Array, " dim"]) -> Float[Array, " dim"]:
         return self._with_log_det(u)[0]
@@ -107,6 +116,13 @@ class LastLayerMap(CoordinateMap):
     @property
     def numbers_per_point(self) -> int:
         return len(self.places) * (self.targets.shape[-1] + len(self.places))
+
+    def _hidden_and_noise(self, x: Float[Array, " dim"]) -> tuple[Float[Array, "num_data last"], Scalar]:
+        """Φᵀ, with ones for the bias, and γ."""
+        point: Weights = self.layout.unravel(x)
+        hidden = self.network.hidden(point, self.inputs.T).T
+        hidden = jnp.concatenate([hidden, jnp.ones((len(hidden), 1), hidden.dtype)], axis=1)
+        return hidden, point["noise_precision"] if self.noise_precision is None else self.noise_precision
 
     def _with_log_det(self, u: Float[Array, " dim"]) -> tuple[Float[Array, " dim"], Scalar]:
         last, where = self.given(u), self.places

@@ -6,6 +6,7 @@ from jaxtyping import Array, Float, PRNGKeyArray
 
 from ..coordinates import CoordinateMap
 from .base import Target, TargetWrapper
+from .whitened import Whitened
 
 
 class HasSymmetries(Target):
@@ -32,6 +33,12 @@ class HasSymmetries(Target):
         The map may go through all data, so a fit takes it only where it sees them all in an update.
         """
         return None
+
+    @property
+    def in_conditional_coordinates(self) -> Target | None:
+        """This target in them; one that knows a cheaper score there than that of all maps overrides this."""
+        coordinates = self.conditional_coordinates
+        return None if coordinates is None else Whitened(self, coordinates)
 
     @abc.abstractmethod
     def random_start(self, key: PRNGKeyArray) -> Float[Array, " dim"]:

@@ -61,7 +61,9 @@ def warmup_from_optimum(
     """
     start_key, ascent_key, rows_key, fit_key = jax.random.split(key, 4)
     outer = start.conditional_coordinates if settings.conditional else None
-    target = target if outer is None else Whitened(target, outer)
+    if outer is not None:
+        known = target.in_conditional_coordinates if isinstance(target, HasSymmetries) else None  # not of a wrapper
+        target = Whitened(target, outer) if known is None else known
     optimum = ascend(ascent_key, target, start.random_start(start_key), settings)
     windows = None
     if batch_size is not None and target.num_data is not None:
