@@ -21,11 +21,6 @@ def options_of_a_loop() -> dict[str, str]:
     return {"xla_backend_optimization_level": "1"} if jax.default_backend() == "cpu" else options()
 
 
-def options_of_a_long_loop() -> dict[str, str]:
-    """For loops of minutes, for which those passes pay."""
-    return {} if jax.default_backend() == "cpu" else options()
-
-
 def searches_kernels(num_steps: int) -> bool:
     """Whether the updates of a run are worth a search for the fastest kernels, with XLA's own options."""
     return num_steps >= _LONG_RUN and jax.default_backend() == "gpu"

@@ -21,9 +21,11 @@ from oracles import (
     paired_z,
     quadrature_family,
 )
+from sivi.critics import MLPCritic
 from sivi.families.diagonal_gaussian import GaussianAt
-from sivi.objectives import Annealed, MixtureKL, SurrogateELBO
-from sivi.targets import LogDensity, Multimodal, ScoreFunction
+from sivi.families.starting import diagonal_start
+from sivi.objectives import Annealed, MixtureKL, PathKL, SurrogateELBO
+from sivi.targets import BayesianNeuralNetwork, LogDensity, Multimodal, ScoreFunction, evaluate
 
 
 def groups(family, seed, num, size):
@@ -165,6 +167,40 @@ def test_pairs_are_right_down_to_the_floor_of_sigma(sigma):
     weights /= weights.sum(1, keepdims=True)
     exact_slope = (weights[:, :, None] * (mean - x[:, None]) / sigma**2).sum(1)
     np.testing.assert_allclose(slope * sigma, exact_slope * sigma, atol=0.02)
+
+
+@pytest.mark.parametrize("distance", [3.0, 50.0, 100.0])
+def test_pairs_are_right_with_many_unknowns(distance):
+    """In float32: the errors of many terms add up, though each is small."""
+    rng = np.random.default_rng(0)
+    mean = np.float32(rng.normal(size=(12, 751)) * 0.5 + distance * np.sign(rng.normal(size=751)))
+    mean[6:] = -mean[:6]
+    x = np.float32(mean[:6] + rng.normal(size=(6, 751)))
+    exact = -0.5 * ((x[:, None].astype(float) - mean) ** 2).sum(-1) - 751 * 0.5 * np.log(2 * np.pi)
+    at = jax.vmap(GaussianAt)(jnp.asarray(mean), jnp.ones((12, 751), jnp.float32))
+    near = exact > exact.max() - 300.0
+    assert near.sum() >= 6
+    np.testing.assert_allclose(np.asarray(at.log_prob_pairs(jnp.asarray(x)))[near], exact[near], atol=0.01)
+
+
+def test_points_of_a_network_in_blocks_are_points_side_by_side(monkeypatch, x64):
+    x = np.linspace(-1.0, 1.0, 9)[:, None]
+    model = BayesianNeuralNetwork(x, np.sin(3.0 * x[:, 0]), (4,), "tanh", noise_precision=9.0, weight_precision=1.0)
+    family = diagonal_start(jax.random.key(0), model.dim, model.dim, (8,), 0.5)
+    rows = jnp.array([0, 3, 4, 8])
+    for objective in (MixtureKL(num_particles=7), PathKL(num_particles=7, critic=MLPCritic((8,)))):
+        objective = objective.bind(10)
+        state = objective.init(jax.random.key(1), family, model)
+        whole = objective.step(jax.random.key(2), family, state, model, rows)
+        monkeypatch.setattr(evaluate, "numbers_in_cache", lambda: 3 * 4 * 4)
+        blocks = objective.step(jax.random.key(2), family, state, model, rows)
+        monkeypatch.undo()
+        for a, b in zip(
+            jax.tree.leaves(eqx.filter(whole, eqx.is_array)),
+            jax.tree.leaves(eqx.filter(blocks, eqx.is_array)),
+            strict=True,
+        ):
+            np.testing.assert_allclose(a, b, rtol=1e-6, atol=1e-9)
 
 
 def test_draws_that_are_not_finite_are_left_out(x64):

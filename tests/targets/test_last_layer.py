@@ -72,6 +72,12 @@ def test_the_score_in_closed_form_is_that_of_the_map(model):
     whitened = Whitened(model, model.conditional_coordinates)
     np.testing.assert_allclose(known.score(v), whitened.score(v), rtol=1e-7, atol=1e-7)
     np.testing.assert_allclose(known.score(v), jax.grad(known.log_prob)(v), rtol=1e-7, atol=1e-7)
+    direction = point_of(model, 2)
+    pulled = [jax.vjp(target.score, v)[1](direction)[0] for target in (known, whitened)]
+    if model.network.activation != "relu":
+        np.testing.assert_allclose(pulled[0], pulled[1], rtol=1e-6, atol=1e-6)
+    both = jax.vmap(known.score)(jnp.stack([v, direction]))
+    np.testing.assert_allclose(both[1], known.score(direction), rtol=1e-9, atol=1e-9)
     rows = jnp.arange(7)
     np.testing.assert_allclose(known.score(v, rows), whitened.score(v, rows), rtol=1e-12)
     assert (known.dim, known.num_data, rows_of(known)) == (model.dim, 25, rows_of(whitened))

@@ -15,8 +15,9 @@ from ._bnn_semi_implicit import BATCH_SIZE
 from ._bnn_side_by_side import Process
 from ._bnn_target import FilledNetwork
 
-#: Of the paper, which chooses one of each by validation: first with few particles, which are independent of each other.
+#: Of the paper, which chooses one by validation.
 STEP_SIZES = (1e-4, 1e-5, 1e-6)
+#: Of the paper; and those that choose here, since particles do not act on each other.
 NUM_PARTICLES, NUM_TRIAL_PARTICLES = 100, 10
 
 _TARGET_ACCEPTANCE, _MOST_LEAPFROG = 0.8, 40

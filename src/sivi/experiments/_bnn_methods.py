@@ -32,7 +32,7 @@ from ._bnn_target import FilledNetwork, filled_network, stacked
 from ._method import settings_text
 from .base import Job
 
-_TRIAL = 0x74726961  # folded into the keys of trials
+_TRIAL = 0x74726961  # folded into the keys of trials, which are the same for all step sizes
 OBJECTIVES: dict[str, Callable[[], Objective]] = {"sivi": sivi, "uivi": uivi, "sivi-sm": sivi_sm}
 
 
@@ -120,7 +120,7 @@ def fit_rows(settings: Mapping[str, Any], precisions_job: Job, scratch: Path) ->
 def langevin_rows(settings: Mapping[str, Any], precisions_job: Job, scratch: Path) -> dict[str, Any]:
     """SGLD with both kinds; of three step sizes and two lengths those that are best on dev rows, which it does not see.
 
-    They are chosen with few particles. Since particles are independent, all are then run with the chosen ones alone.
+    They are chosen with few particles. Since particles do not act on each other, all run with the chosen ones alone.
     """
     members = Members.of(settings, precisions_of(precisions_job, scratch), ("paper", "own"), "fit")
     chosen, seconds = _chosen_steps(members, settings["num_steps"], made(scratch / "trial"))
@@ -134,7 +134,7 @@ def _chosen_steps(members: Members, num_steps: int, scratch: Path) -> tuple[Lang
     """The members with step sizes and lengths that were best on the dev rows, and the seconds that this took."""
     count = len(members.names)
     targets = jax.tree.map(lambda leaf: jnp.concatenate([leaf] * len(STEP_SIZES)), members.targets)
-    keys = jnp.concatenate([_folded(members.keys, _TRIAL + i) for i in range(len(STEP_SIZES))])
+    keys = jnp.concatenate([_folded(members.keys, _TRIAL)] * len(STEP_SIZES))
     sizes = jnp.repeat(jnp.asarray(STEP_SIZES, float), count)
     trial = LangevinMember(targets, sizes, jnp.full(len(sizes), num_steps, jnp.int32))
     states, seconds = run_side_by_side(

@@ -75,7 +75,7 @@ SIVI-SM has 100 particles and a critic of 16 units; SIVI has 10 particles and L 
 """
 _SGLD = """\
 SGLD is 100 particles. Its step size, one of 10⁻⁴, 10⁻⁵ and 10⁻⁶, and its length, {sgld} steps or half as many, have the
-best likelihood on a tenth of the rows for fitting, which it does not see; they are chosen with ten particles.\
+best likelihood on a tenth of the rows for fitting, which it does not see; ten particles choose them, in place of all.\
 """
 _HMC = "HMC is short: {chains} chains of {kept} transitions after {warmup} of warm-up."
 _SHARES = """\

@@ -18,7 +18,7 @@ import numpy as np
 from jaxtyping import Array, Int, Key, PRNGKeyArray, PyTree
 
 from .._backend import matmul_precision
-from .._compiler import options_of_a_long_loop, options_of_a_start
+from .._compiler import options, options_of_a_start
 from .._programs import compiled
 from .._repeats import across_repeats
 from .._storage.atomic import write_whole
@@ -126,7 +126,7 @@ def _start_body(process: Process, keys: Key[Array, " members"], targets: PyTree)
 _start = compiled(_start_body, options=options_of_a_start)
 
 
-@functools.partial(compiled, options=options_of_a_long_loop)
+@functools.partial(compiled, options=options)  # on a CPU with all passes of LLVM: they pay in loops of minutes
 def _advance(
     process: Process,
     keys: Key[Array, " members"],

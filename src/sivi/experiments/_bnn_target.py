@@ -37,6 +37,7 @@ class FilledNetwork(Target):
 
     @property
     def num_data(self) -> int:
+        """With the filling, which is computed too; `num_rows` are without."""
         return self.model.num_data
 
     @property

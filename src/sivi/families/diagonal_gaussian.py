@@ -38,12 +38,13 @@ class GaussianAt(ConditionalDistribution):
     def log_prob_pairs(self, x: Float[Array, "n dim"]) -> Float[Array, "n components"]:
         """By one product of matrices, −x²/2 · σ⁻² + x · (μ σ⁻²) + 1 · (−μ² σ⁻²/2 − Σ log σ).
 
-        Its terms are larger than their sum by a factor x²/σ², and rounding by as much. Where σ is so small that this
+        Its terms can be far larger than their sum, and rounding is a share of Σ x²/σ². Where σ is so small that this
         would show, the differences x − μ are taken one by one.
         """
         centre = jax.lax.stop_gradient(jnp.mean(self.mean, axis=0))
         x, mean, precision = x - centre, self.mean - centre, self.sigma**-2
-        largest = jnp.maximum(jnp.max(x**2), jnp.max(mean**2)) * jnp.max(precision)
+        most = jnp.max(precision, axis=0)
+        largest = jnp.maximum(jnp.max(x**2 @ most), jnp.max(mean**2 @ most))
         log_dets = jnp.sum(jnp.log(self.sigma), axis=-1) + 0.5 * x.shape[-1] * math.log(2.0 * math.pi)
         return jax.lax.cond(
             jax.lax.stop_gradient(jnp.finfo(x.dtype).eps * largest) < MAX_ROUNDING,

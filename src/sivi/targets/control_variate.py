@@ -59,6 +59,6 @@ class ControlVariate(TargetWrapper):
         return value if batch is None else value + self._correction(batch)
 
     def _correction(self, batch: Int[Array, " batch"]) -> Float[Array, " dim"]:
-        """S(a) − S_B(a): independent of x, so `vmap` over x computes it once."""
+        """S(a) − S_B(a): independent of x, so `vmap` over x computes it once, and blocks of x once each."""
         difference = self.score_at_point - self.target.score(self.point, batch)
         return jnp.where(jnp.all(jnp.isfinite(difference)), difference, 0.0)

@@ -3,9 +3,9 @@
 There is one rule for blocks. Points are evaluated side by side, at most `MAX_POINTS` of them, and so few that points ×
 rows of data stay below `MAX_POINTS_TIMES_ROWS`. More points than that go through in blocks, one after the other. A log
 density given as a function has no rows, but its trace says how many numbers it computes for a point: the length of its
-largest array counts like rows. A row of a network counts as often as its widest layer has units, and on a CPU the
-blocks of a network fit the caches: it goes through its units several times, where a regression has one product. A
-method that differentiates the score evaluates the points of an update in one block, so a function is refused if that
+largest array counts like rows. A row of a network counts as often as its widest layer has units. On a CPU scores and
+log densities of a network come in blocks that fit the caches: it goes through its units several times, where a
+regression has one product. Some methods evaluate the points of an update in one block, so a function is refused if that
 block alone would not fit into memory.
 
 Half precision is refused: scores and conditional scores ε/σ overflow, or lose all digits, and the fit fails late. To
@@ -65,7 +65,7 @@ def block_of(num_rows: int, most: int | None = None) -> int:
 
 
 def most_at_once(target: Target) -> int | None:
-    """Points × rows in a block of a network; None for other targets, which have no limit of their own."""
+    """Points × rows × units in a block of a network; None for other targets, which have no limit of their own."""
     return numbers_in_cache() if target.numbers_per_row > 1 else None
 
 

@@ -42,9 +42,9 @@ class KnownLastLayer(TargetWrapper):
         assert isinstance(last_layer, LastLayerMap)
         if batch is not None:  # the distribution of the last layer is that of all rows
             return self.target.score(x, batch)
-        last = jax.lax.stop_gradient(last_layer.given(x))
+        last = last_layer.given(x)
 
-        def expected(x: Float[Array, " dim"]) -> Scalar:
+        def expected(x: Float[Array, " dim"]) -> Scalar:  # the last layer is that of the point, and held
             prior = network.log_prior(network.point(x)) + network.log_jacobian(x)
             return prior + last_layer.expected_log_likelihood(x, last)
 

@@ -17,7 +17,7 @@ from .._batches import window
 from .._compiler import options_of_one_run
 from .._programs import compiled
 from .base import Target
-from .evaluate import rows_of, scores_at, values_at
+from .evaluate import scores_at
 
 #: Batches go through the data about this many times, at most, where the size of a batch does not divide their number.
 _MOST_PASSES = 4
@@ -67,7 +67,7 @@ def _scores(
     target: Target, points: Float[Array, "n dim"], batches: Int[Array, "batches batch_size"]
 ) -> tuple[Float[Array, "n dim"], Float[Array, "n dim"]]:
     def add(total: Array, rows: Array) -> tuple[Array, None]:
-        return total + values_at(lambda x: target.score(x, rows), points, max(rows_of(target), 1)), None
+        return total + scores_at(target, points, rows), None
 
     total, _ = jax.lax.scan(add, jnp.zeros_like(points), batches)
     return scores_at(target, points), total / len(batches)

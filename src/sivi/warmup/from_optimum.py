@@ -62,7 +62,8 @@ def warmup_from_optimum(
     start_key, ascent_key, rows_key, fit_key = jax.random.split(key, 4)
     outer = start.conditional_coordinates if settings.conditional else None
     if outer is not None:
-        known = target.in_conditional_coordinates if isinstance(target, HasSymmetries) else None  # not of a wrapper
+        # A wrapper changes the density, so what is known of the network's does not hold.
+        known = target.in_conditional_coordinates if isinstance(target, HasSymmetries) else None
         target = Whitened(target, outer) if known is None else known
     optimum = ascend(ascent_key, target, start.random_start(start_key), settings)
     windows = None
