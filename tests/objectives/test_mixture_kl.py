@@ -183,6 +183,7 @@ def test_pairs_are_right_with_many_unknowns(distance):
     np.testing.assert_allclose(np.asarray(at.log_prob_pairs(jnp.asarray(x)))[near], exact[near], atol=0.01)
 
 
+@pytest.mark.slow
 def test_points_of_a_network_in_blocks_are_points_side_by_side(monkeypatch, x64):
     x = np.linspace(-1.0, 1.0, 9)[:, None]
     model = BayesianNeuralNetwork(x, np.sin(3.0 * x[:, 0]), (4,), "tanh", noise_precision=9.0, weight_precision=1.0)

@@ -232,6 +232,7 @@ def test_a_saved_fit_draws_the_same(tmp_path):
     assert isinstance(loaded.affines, ComposedMap)
 
 
+@pytest.mark.slow
 def test_draws_of_a_hidden_layer_are_those_of_chains():
     """Means and spreads of predictions beside HMC, which moves in the weights themselves."""
     x = np.linspace(-1.0, 1.0, 30)[:, None]
@@ -254,6 +255,7 @@ class TestWhoHasThem:
         assert isinstance(sivi.fit(network(), batch_size=10, **small).affines, DiagonalMap)
         assert isinstance(sivi.fit(network(), whiten=None, **small).affines, IdentityMap)
 
+    @pytest.mark.slow
     def test_other_methods_have_more_updates(self):
         def stop(report):
             return True
