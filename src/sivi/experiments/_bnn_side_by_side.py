@@ -126,7 +126,7 @@ def _start_body(process: Process, keys: Key[Array, " members"], targets: PyTree)
 _start = compiled(_start_body, options=options_of_a_start)
 
 
-@functools.partial(compiled, options=options)  # on a CPU with all passes of LLVM: they pay in loops of minutes
+@functools.partial(compiled, options=options)  # on a CPU all passes of LLVM, for loops of minutes
 def _advance(
     process: Process,
     keys: Key[Array, " members"],

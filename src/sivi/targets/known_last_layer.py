@@ -1,4 +1,4 @@
-"""A network in the coordinates of its last layer, with a score that is several times cheaper: `KnownLastLayer`."""
+"""A network in the coordinates of its last layer, with a cheaper score than the map has: `KnownLastLayer`."""
 
 from typing import final
 
@@ -29,9 +29,6 @@ class KnownLastLayer(TargetWrapper):
     def of(cls, network: BayesianModel, coordinates: LastLayerMap | None) -> "KnownLastLayer | None":
         """The network in these coordinates, if there are any."""
         return None if coordinates is None else cls(Whitened(network, coordinates))
-
-    def inner_point(self, x: Float[Array, " dim"]) -> Float[Array, " dim"]:
-        return x
 
     def log_prob(self, x: Float[Array, " dim"], batch: Int[Array, " batch"] | None = None) -> Scalar:
         return self.target.log_prob(x, batch)
